@@ -33,8 +33,8 @@ from ragsweep.stages.store import Store
 WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=True, allow_infinity=False)
 USAGES = st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.booleans())
-ANSWERS = st.builds(Answer, WORDS, st.booleans(), WORDS, NUMBERS, NUMBERS, USAGES, WORDS)
-VERDICTS = st.builds(Judgement, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS)
+ANSWERS = st.builds(Answer, WORDS, st.booleans(), WORDS, NUMBERS, NUMBERS, USAGES, WORDS, thoughts=WORDS, money=NUMBERS)
+VERDICTS = st.builds(Judgement, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS, words=WORDS, money=NUMBERS)
 TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), WORDS), max_size=3).map(tuple)
 
 

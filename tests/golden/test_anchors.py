@@ -199,3 +199,32 @@ def test_nearest_passage_is_searched_for_with_the_first_words_of_a_long_anchor()
     strange = " ".join(f"zz{n}" for n in range(MOST_WORDS))
     assert nearest_passage("The alder measures ten metres.", f"{strange} alder measures") is None
     assert nearest_passage("The alder measures ten metres.", f"alder measures {strange} {strange}") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the **key** of", True),
+        ("the [key](a/other.html) of", True),
+        ("the key\n1. of", True),
+        ("the other key of", False),
+        ("the key, which is of", False),
+    ],
+)
+def test_words_are_in_order_with_only_markup_between_them(text: str, found: bool) -> None:
+    assert in_order(text, ["the", "key", "of"]) is found
+
+
+MARKUP = st.sampled_from(
+    ["{}", "**{}**", "`{}`", "<b>{}</b>", "[{}](cedar.html)", '[{}](a "beech b")', "![alder](x) {}", "\n\n1. {}\n\n"]
+)
+
+
+@settings(deadline=None)
+@given(st.data(), st.lists(st.tuples(st.sampled_from(["alder", "beech", "cedar"]), MARKUP), min_size=2, max_size=8))
+def test_a_quote_that_resolves_has_its_words_in_order(data: st.DataObject, words: list[tuple[str, str]]) -> None:
+    low = data.draw(st.integers(0, len(words) - 1))
+    high = data.draw(st.integers(low + 1, len(words)))
+    text, quote = " ".join(markup.format(word) for word, markup in words), " ".join(word for word, _ in words[low:high])
+    if resolve(text, quote):
+        assert in_order(composed(text), visible_words(quote))

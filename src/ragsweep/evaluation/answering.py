@@ -205,6 +205,18 @@ def ask_all(
     return results.all()
 
 
+def packed_node(
+    stage: str,
+    spec: Spec,
+    inputs: tuple[Node, ...],
+    compute: Callable[[StageContext, Rows], Packed],
+    kind: type[Any],
+    **further: Any,
+) -> Node:
+    """Make a node of packed results of one kind, by row; failed ones are not stored. ``further``: fields of Node."""
+    return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
+
+
 def wording_node(
     stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
 ) -> Node:
@@ -214,4 +226,4 @@ def wording_node(
         contents: dict[str, Request] = {key: Request(key.text, (), key.history) for key in question_keys(rows)}
         return ask_all(work, rows, contents, ask)
 
-    return Node(stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part))
+    return packed_node(stage, spec, (), compute, kind, check=key_check(part))

@@ -21,8 +21,8 @@ from ragsweep.core.types import (
     TextRetriever,
     VectorRetriever,
 )
-from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.evaluation.config_graph import ConfigGraph, Parts
+from ragsweep.evaluation.pipeline import graph
 
 PROTOCOLS: Mapping[str, Sequence[type]] = {
     "chunker": (Chunker,),

@@ -1,14 +1,33 @@
-"""The nodes of one config, for evaluation, plan and signature."""
+"""The parts of one config, and its nodes for evaluation, plan and signature."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragsweep.core.identity import Node, Spec
+from ragsweep.core.identity import BuiltPart, Node, Spec
 from ragsweep.core.types import Chunks, Corpus
 from ragsweep.stages.graph import SOURCE
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one config."""
+
+    corpus: Corpus
+    chunker: BuiltPart
+    retriever: BuiltPart
+    reranker: BuiltPart
+    depth: int
+    top_k: int
+    compared: bool = False  # also search exactly, beside approximate indexes
+    context_budget: int | None = None  # tokens that the context may have
+    generator: BuiltPart | None = None
+    judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
+    router: BuiltPart | None = None
+    query: BuiltPart | None = None  # writes the search query; None: the question's text
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 class ApproximateLeg(NamedTuple):

@@ -9,16 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.types import (
-    Answer,
-    CostEstimate,
-    CostEstimator,
-    Judgement,
-    RequestSize,
-    Response,
-    Route,
-    Usage,
-)
+from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Judgement, RequestSize, Response, Route, Usage
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment

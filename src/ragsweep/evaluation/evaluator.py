@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -20,13 +19,11 @@ from ragsweep.core.types import (
     Answer,
     Answers,
     Dataset,
-    Embeddings,
     EvaluationView,
     IndexComparison,
     Judgement,
     Rankings,
     Route,
-    Usage,
 )
 from ragsweep.evaluation import trec_texts as texts
 from ragsweep.evaluation.answering import priced, unpacked
@@ -46,18 +43,16 @@ from ragsweep.evaluation.question_table import (
     tabulate_results,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
-from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
+from ragsweep.evaluation.repetition import repeated_views, score_repetitions
+from ragsweep.evaluation.result_notes import cut_share, result_warnings, sum_up_usage
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import collect_steps
 from ragsweep.golden.golden_set import peculiarities
-from ragsweep.parts.answer_outputs import mark_cut, read_outputs
+from ragsweep.parts.answer_outputs import mark_cut
 from ragsweep.parts.targets import evaluate_targets
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
-
-CUT_WARNING = 0.01
-"""Least share of tokens beyond the embedder's window that causes a warning."""
 
 
 class Covered(NamedTuple):
@@ -128,11 +123,11 @@ class Evaluator:
             latency=summarise_latency(view, probes, self.executor),
             indexes=self._indexes(graph),
             **self._reranked(experiment, table, rankings, failures),
-            warnings=(*self._warnings(experiment, views), *lost_warning(repeated.lost, len(table.questions))),
+            warnings=tuple(result_warnings(self.executor, experiment, views, repeated.lost)),
             started=started,
             ended=time.time(),
             addresses=graph.addresses,
-            usage=_usage(table, views),
+            usage=sum_up_usage(table, views),
             state=_state(experiment, summaries),
         )
 
@@ -199,8 +194,7 @@ class Evaluator:
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
         """Rank for all questions that need retrieval; conversation gets an empty ranking.
 
-        Raises:
-            CallFailed: The searches of all these questions failed.
+        Raises CallFailed if the searches of all these questions failed.
         """
         found: Rankings = self.executor.get(node, table.queries)
         if len(table.rows) and found.failed.all():
@@ -234,7 +228,7 @@ class Evaluator:
                 seconds = stages[node.stage].get("first_seconds", 0.0)
                 stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
         if embedded:
-            stages["embed"]["tokens_cut_share"] = max(map(_cut_share, embedded))
+            stages["embed"]["tokens_cut_share"] = max(map(cut_share, embedded))
             stages["embed"]["chunks"] = sum(len(one.tokens) for one in embedded)
         return stages
 
@@ -250,107 +244,16 @@ class Evaluator:
                 }
         return indexes
 
-    def _warnings(self, experiment: Experiment, views: Sequence[EvaluationView]) -> Iterator[str]:
-        located = experiment.graph.located
-        if located and (unknown := self.executor.get(located).unknown):
-            yield (
-                f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
-                " the ids of documents (or document:start-end), or texts as the corpus has them"
-            )
-        if located and (rising := self.executor.get(located).rising):
-            yield (
-                f"the scores of the system rise along its list for {rising} questions, as distances do; its order is"
-                " kept, and scores of 1, 1/2, 1/3 ... replace its own"
-            )
-        for node in experiment.graph.embeddings:
-            embeddings = self.executor.get(node)
-            share = _cut_share(embeddings)
-            if share >= CUT_WARNING:
-                cut = int((embeddings.tokens > embeddings.tokens_read).sum())
-                size = experiment.graph.chunks.spec.parameters.get("size")
-                yield (
-                    f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
-                    f" longer than its window; {_smaller_chunks(embeddings, size)}"
-                )
-        read = any("output" in metric.needs for metric in experiment.metrics)
-        outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
-        if unread := sum(bool(one.unreadable) for some in outputs for one in some):
-            yield (
-                f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score of the metrics that"
-                " read them; the column output_fault names the fault of each"
-            )
-        answers = [answer for view in views if view.answers for answer in view.answers.answers]
-        of_answers = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
-        if answers and not of_answers and not located:  # a system without answers is scored by its contexts
-            yield (
-                "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
-                " - /metrics/answers@_global_.metrics"
-            )
-        models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
-        if len(models) > 1:  # of one address
-            named = ", ".join(models)
-            yield f"the answers are of several models ({named}): what the service serves has changed; name one"
-
-
-def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
-    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the present one."""
-    window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
-    if not isinstance(size, int) or longest <= window:
-        return "choose a smaller chunker.size"
-    return f"try chunker.size={max(math.floor(size * window / longest / 10) * 10, 1)}"
-
 
 def _lengths(rankings: Rankings) -> NDArray[np.int64]:
     """Count the chunks of every ranking."""
     return np.asarray(np.count_nonzero(rankings.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
-def _cut_share(embeddings: Embeddings) -> float:
-    return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
-
-
 def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
     """Return PARTIAL where a metric that decides or is shown, judged ones included, lacks too many scores."""
     further = (*experiment.targets, *experiment.graph.verdicts)
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
-
-
-def _usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
-    view, items = views[0], list[tuple[str, Sequence[Any]]]()
-    for one in views:
-        items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
-        items += [("generate", one.answers.answers)] if one.answers else []
-    items += [("route", view.routes)] if view.routes else []
-    items += [("query", view.queries)] if view.queries else []
-    usage: dict[str, dict[str, float]] = {}
-    for stage, rows in items:
-        total = usage.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
-        distinct = list(dict(zip(table.judged, rows, strict=True)).values())
-        for one in distinct:
-            for name, amount in one.usage._asdict().items():
-                total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-        if stage != "route":  # no model is named; NaN if a model has no price
-            total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
-    for total in usage.values():
-        if not total["calls"] or np.isnan(total.get("money", 0.0)):
-            total.pop("money", None)
-    return usage
-
-
-def _new_verdicts(
-    table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
-) -> Iterator[list[Judgement]]:
-    """Yield a repetition's verdicts by metric; equal answers to a question are judged once, and cost nothing again."""
-    before = views[: next(n for n, one in enumerate(views) if one is view)]
-    for name, verdicts in view.judgements.items():
-        known = [one for one in before if one.answers]
-        if any(one.judgements[name] is verdicts for one in before):
-            continue
-        texts = [{one.answers.answers[n].text for one in known if one.answers} for n in range(len(verdicts))]
-        assert view.answers is not None or not before
-        own = [one.text for one in view.answers.answers] if view.answers else [""] * len(verdicts)
-        yield [Judgement() if text in seen else one for one, text, seen in zip(verdicts, own, texts, strict=True)]
 
 
 @memoize_by_identity

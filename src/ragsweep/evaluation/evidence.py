@@ -7,7 +7,7 @@ documents every metric equals trec_eval's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,44 +20,18 @@ from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import (
     NO_CHUNK,
     Chunks,
-    Corpus,
     EvaluationView,
-    Evidence,
     GoldenSet,
     IndexComparison,
     Question,
     Rankings,
     Spans,
 )
-from ragsweep.golden.anchors import composed, in_order, resolve, visible_words
+from ragsweep.evaluation.evidence_places import Numbers, Places, find_places, relevant_labels
 from ragsweep.parts import tokens
-
-Numbers = NDArray[np.int64]
-Row = tuple[int, int, int, int, bool]
 
 BLOCK = 2**22
 """Block size, in entries of rankings: 20 MB."""
-
-
-class Label(NamedTuple):
-    """A relevant evidence, and the question it belongs to."""
-
-    n: int  # of the question
-    evidence: Evidence
-    where: str  # its place in a file, for messages
-
-
-class Places(NamedTuple):
-    """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
-
-    A whole document counts as a passage of one character, so that any of its chunks covers it.
-    """
-
-    evidence: Numbers
-    document: Numbers
-    start: Numbers
-    end: Numbers
-    whole: NDArray[np.bool_]
 
 
 class Overlaps(NamedTuple):
@@ -103,8 +77,7 @@ class Coverage:
     def ranks(self, rankings: Rankings) -> Numbers:
         """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 if absent.
 
-        Raises:
-            AssertionError: The rankings are of other questions or of another chunking.
+        Raises AssertionError if the rankings are of other questions or of another chunking.
         """
         assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
         assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"
@@ -137,55 +110,36 @@ class Coverage:
         """The positions of the touches among the marked pairs (touches,)."""
         return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
-    @cached_property
-    def tokens_or_none(self) -> Numbers:
-        """The chunks' tokens, and at the end a 0 for the index NO_CHUNK, -1."""
-        return np.append(self.tokens, 0)
-
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
         size = max(len(self.tokens), 1)
         return np.searchsorted(self.marked.question * size + self.marked.chunk, question * size + chunk)
 
 
-# --- from labels to coverage: once a chunking --------------------------------------------------------------------
-
-
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant evidence.
 
-    A chunk covers a passage when it has at least ``threshold`` of its characters. If no chunk has that many, the chunks
-    with the most do, so that no label vanishes with small chunks. Any chunk of a document covers a whole document.
-
-    Args:
-        chunks: The chunking of this config.
-        golden: The questions with their evidence; if passages may be repeated, an anchor also marks every other
-            document it occurs in, and finding any of these places finds the evidence.
-        threshold: Share of a passage's characters, above 0 and at most 1.
-        counts: The tokens of every chunk, as :func:`count_tokens` counts them, where they are known.
+    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of its characters. If no chunk has
+    that many, the chunks with the most do, so that no label vanishes with small chunks. Any chunk of a document covers
+    a whole document. ``counts``: the tokens of every chunk; None: :func:`count_tokens` counts them.
 
     Raises:
         ConfigError: The threshold is out of range.
         InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk contains;
-        all of them at once.
+            all of them at once.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, not {threshold}")
-    labels = [
-        Label(n, evidence, evidence.where or f'question "{question.id}"')
-        for n, question in enumerate(golden.questions)
-        for evidence in question.evidence
-        if evidence.grade > 0
-    ]
+    labels = relevant_labels(golden)
     question = np.array([label.n for label in labels], dtype=np.int64)
     grade = np.array([label.evidence.grade for label in labels], dtype=np.float64)
-    places = _places(chunks.corpus, labels, golden.repeated_passages)
+    places = find_places(chunks.corpus, golden)
     touches = _touches(chunks.spans, places)
-    held = np.bincount(places.evidence[touches.place], minlength=len(labels)) > 0
+    is_touched = np.bincount(places.evidence[touches.place], minlength=len(labels)) > 0
     faults = Faults()
-    for n in np.flatnonzero(~held).tolist():
+    for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
         if evidence.anchor is not None:  # a document without any chunk can only be missed
-            fact = f'no chunk holds any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
+            fact = f'no chunk contains any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
             faults.add(labels[n].where, fact)
     faults.raise_any()
     covering, chunk = _pairs(places, touches, threshold, len(chunks))
@@ -195,50 +149,6 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     return Coverage(
         golden.questions, question, grade, covering, chunk, places, touches, counts, marked, chunks.address, chunks
     )
-
-
-def _places(corpus: Corpus, labels: Sequence[Label], repeated: bool) -> Places:
-    """Find all passages of all evidences, ordered by evidence, document and start.
-
-    ``repeated``: an anchor also marks every other document in which it occurs. Raises InputError for labels that name
-    unknown documents and anchors that do not occur, all of them at once.
-    """
-    faults = Faults()
-    rows = sorted([*_labelled(corpus, labels, faults), *(_repeated(corpus, labels) if repeated else ())])
-    faults.raise_any()
-    table = np.array(rows, dtype=np.int64).reshape(-1, 5)
-    return Places(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(bool))
-
-
-def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
-    # By document: the search forms of recent texts are cached.
-    for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
-        evidence = labels[n].evidence
-        document = corpus.position.get(evidence.document)
-        if document is None:
-            fact = f'the label names the document "{evidence.document}", which the corpus does not hold'
-            faults.add(labels[n].where, fact)
-        elif evidence.anchor is None:
-            yield n, document, 0, 1, True
-        else:
-            spans = resolve(corpus.texts[document], evidence.anchor, evidence.start)
-            yield from ((n, document, start, end, False) for start, end in spans)
-            if not spans:
-                place = "" if evidence.start is None else f" at character {evidence.start}"
-                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}'
-                faults.add(labels[n].where, fact)
-
-
-def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # Searching for the longest word, then for all, is much cheaper than resolving.
-    anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
-    rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
-    longest = [max(words, key=len, default="") for *_, words in rows]
-    for document, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
-        plain = composed(text)
-        for (n, own, anchor, words), word in zip(rows, longest, strict=True):
-            if word in plain and own != identifier and in_order(plain, words):
-                yield from ((n, document, start, end, False) for start, end in resolve(text, anchor, None))
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:
@@ -313,9 +223,6 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
     return np.bincount(group[order], fresh, size).astype(np.float64)
 
 
-# --- from rankings to the input of metrics: once a config --------------------------------------------------------
-
-
 def view(
     coverage: Coverage,
     rankings: Rankings,
@@ -324,15 +231,10 @@ def view(
     approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
 ) -> EvaluationView:
-    """Build the input of metrics.
+    """Build the input of metrics from final rankings to full depth, one row a question.
 
-    Args:
-        coverage: Of the questions' evidence by the chunking that was searched.
-        rankings: Final rankings to full depth, one row a question.
-        top_k: The number of chunks of each ranking in the context.
-        latency: Seconds a question by stage, NaN where not probed.
-        approximate: Results of legs with an approximate index beside exact search.
-        length: The number of chunks in each context (questions,), where a budget cuts it.
+    ``latency``: seconds a question by stage, NaN where not probed; ``approximate``: legs with an approximate index
+    beside exact search; ``length`` (questions,): the chunks in each context, where a budget cuts it.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
@@ -360,7 +262,7 @@ def view(
         credited_rank=credit(coverage.question, coverage.grade, first),
         evidence_covered=best,
         context_relevant=relevant.astype(bool),
-        context_tokens=coverage.tokens_or_none[context],
+        context_tokens=np.append(coverage.tokens, 0)[context],  # 0 at NO_CHUNK, which is -1
         context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
         latency=dict(latency or {}),
         approximate=dict(approximate or {}),

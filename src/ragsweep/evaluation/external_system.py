@@ -15,11 +15,19 @@ import numpy as np
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, texts_hash
 from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import NO_CHUNK, Answer, Chunks, Corpus, Passage, Rankings, Response, Spans
-from ragsweep.evaluation.answering import Packed, QuestionKey, cacheable, packed, question_keys, unpacked, wording_node
+from ragsweep.evaluation.answering import (
+    Packed,
+    QuestionKey,
+    packed,
+    packed_node,
+    question_keys,
+    unpacked,
+    wording_node,
+)
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context
-from ragsweep.evaluation.pipeline import exclude
+from ragsweep.evaluation.ranking_nodes import exclude
 from ragsweep.golden.anchors import composed, resolve
 
 _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
@@ -208,15 +216,13 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
             answers = [one._replace(abstained=False, failed=one.failed or NO_ANSWERS) for one in answers]
         return packed(answers)
 
-    answer_node = Node(
+    answer_node = packed_node(
         "answer",
         Spec("ragsweep.existing.answer", "1"),
         (respond,),
         answer,
-        "rows",
-        result=np.ndarray,
+        Answer,
         stored=False,
-        cacheable=cacheable(Answer),
         input_rows=lambda node, rows: _wording_keys(rows),
     )
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)

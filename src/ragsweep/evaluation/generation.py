@@ -30,9 +30,9 @@ from ragsweep.evaluation.answering import (
     Packed,
     QuestionKey,
     ask_all,
-    cacheable,
     case_key,
     packed,
+    packed_node,
     question_keys,
     request_key,
     unpacked,
@@ -61,9 +61,7 @@ def write_queries(
 ) -> tuple[list[Answer] | None, QuestionTable]:
     """Rewrite the query of every question that has a history; on failure, search with the question's text.
 
-    Returns:
-        The queries, one a question and empty if none was written, or None if the config writes none; and the table with
-        these queries.
+    Returns the queries (one a question, empty where none is written; None if the config writes none), and their table.
     """
     if graph.query is None:
         return None, table
@@ -142,16 +140,7 @@ class Answering:
         def compute(work: StageContext, rows: Rows) -> Packed:
             return ask_all(work, rows, contents, ask)
 
-        return Node(
-            "generate",
-            spec,
-            (),
-            compute,
-            "rows",
-            result=np.ndarray,
-            cacheable=cacheable(Answer),
-            check=key_check(part),
-        )
+        return packed_node("generate", spec, (), compute, Answer, check=key_check(part))
 
     @cached_property
     def answer(self) -> Node | None:
@@ -176,16 +165,8 @@ class Answering:
             answered = iter(unpacked(answers, Answer))
             return packed([Answer(failed=one) if isinstance(one, str) else next(answered) for one in passages])
 
-        return Node(
-            "answer",
-            Spec("ragsweep.generation.answer", "1"),
-            (*self.context.nodes, generate),
-            compute,
-            "rows",
-            result=np.ndarray,
-            cacheable=cacheable(Answer),
-            input_rows=_input_rows,
-        )
+        spec = Spec("ragsweep.generation.answer", "1")
+        return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
         """Build the further repetitions of all answers, with the verdicts that read them."""
@@ -222,26 +203,15 @@ class Answering:
         answer = self.answer if "answer" in uses else None
         context = self.context.nodes if "contexts" in uses else ()
         # The replies of a metric's own judge serve all metrics that use it.
-        replies = reply_node(
-            own if isinstance(own := metric.spec.parameters.get("judge"), Spec) else metric.spec, label
-        )
+        own = metric.spec.parameters.get("judge")
+        replies = reply_node(own if isinstance(own, Spec) else metric.spec, label)
 
         def judge(work: StageContext, rows: Rows) -> Packed:
             is_caching = isinstance(part, CachingMetric)
             ask = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
             return ask_all(work, rows, self.contents, catch_judge_errors(part, ask))
 
-        judge_node = Node(
-            "judge",
-            metric.spec,
-            (),
-            judge,
-            "rows",
-            label,
-            np.ndarray,
-            cacheable=cacheable(Judgement),
-            check=key_check(part),
-        )
+        judge_node = packed_node("judge", metric.spec, (), judge, Judgement, label=label, check=key_check(part))
 
         def compute(work: StageContext, rows: Rows) -> Packed:
             questions = question_keys(rows)
@@ -253,17 +223,9 @@ class Answering:
             judged = iter(unpacked(work.get(judge_node, list(keys.values())), Judgement) if keys else ())
             return packed([one if isinstance(one, Judgement) else next(judged) for one in cases])
 
-        return Node(
-            "verdict",
-            Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
-            (*context, *([answer] if answer else []), judge_node),
-            compute,
-            "rows",
-            label,
-            np.ndarray,
-            cacheable=cacheable(Judgement),
-            input_rows=_input_rows,
-        )
+        spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
+        inputs = (*context, *([answer] if answer else []), judge_node)
+        return packed_node("verdict", spec, inputs, compute, Judgement, label=label, input_rows=_input_rows)
 
 
 def _case(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
-from ragsweep.core.spans import cut_within, parents_of
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
+from ragsweep.core.spans import cut_within
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import (
-    NO_CHUNK,
     Arrays,
     Chunks,
-    Corpus,
     Embeddings,
     Floats,
     HybridRetriever,
@@ -28,43 +27,24 @@ from ragsweep.core.types import (
     VectorRetriever,
 )
 from ragsweep.evaluation.answering import wording_node
-from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, corpus_node
+from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context, query_node
-from ragsweep.parts.ranking import (
-    cut_to_budget,
-    drop_below,
-    drop_documents,
-    empty_rankings,
-    mark_failed,
-    pad_where_not,
-    widen,
+from ragsweep.evaluation.ranking_nodes import (
+    Pair,
+    cut_to_context,
+    drop_scores,
+    exclude,
+    pair_keys,
+    pair_node,
+    ranking_node,
+    reorder_node,
+    widen_to_parents,
 )
-from ragsweep.parts.reordering import reorder, reordering_of
+from ragsweep.parts.ranking import empty_rankings, mark_failed, pad_where_not
+from ragsweep.parts.reordering import reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
 from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
-
-PAIRS = 256
-"""Pairs of a query and a chunk that are scored and stored together."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts of one config."""
-
-    corpus: Corpus
-    chunker: BuiltPart
-    retriever: BuiltPart
-    reranker: BuiltPart
-    depth: int
-    top_k: int
-    compared: bool = False  # also search exactly, beside approximate indexes
-    context_budget: int | None = None  # tokens that the context may have
-    generator: BuiltPart | None = None
-    judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
-    router: BuiltPart | None = None
-    query: BuiltPart | None = None  # writes the search query; None: the question's text
-    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 def graph(parts: Parts) -> ConfigGraph:
@@ -73,7 +53,7 @@ def graph(parts: Parts) -> ConfigGraph:
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
     ranking = stages.map_to_parents(reranked)
-    context = stages.context(ranking)
+    context = cut_to_context(ranking, stages.counts, parts.top_k, parts.context_budget)
     answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
     verdicts = answering.verdicts(parts.judged)
     repeated = answering.repeated(parts.judged)
@@ -109,37 +89,6 @@ def graph(parts: Parts) -> ConfigGraph:
     )
 
 
-def _stage(
-    stage: str,
-    parameters: Mapping[str, Any],
-    inputs: tuple[Node, ...],
-    compute: Callable[[StageContext, Rows], Any],
-) -> Node:
-    """Make a rows node of a step of the pipeline itself."""
-    return _ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute)
-
-
-def _ranking_node(
-    stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Any], label: str = ""
-) -> Node:
-    """Make a rows node of rankings; a failed one is not stored."""
-    return Node(stage, spec, inputs, compute, "rows", label, Rankings, cacheable=lambda found: ~found.failed)
-
-
-def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Remove each search text's excluded documents from its ranking; return the node itself if there are none."""
-    if not excluded:
-        return found
-
-    def compute(work: StageContext, rows: Rows) -> Rankings:
-        position = work.get(corpus).position
-        dropped = [[position[name] for name in excluded.get(text, ())] for text in rows]
-        return drop_documents(work.get(found, rows), work.get(chunks).document, dropped)
-
-    pairs = content_hash([[text, *names] for text, names in sorted(excluded.items())])
-    return replace(_stage("exclude", {"excluded": pairs}, (found, corpus, chunks), compute), stored=False)
-
-
 def _extend(spec: Spec, **parameters: Any) -> Spec:
     return replace(spec, parameters={**spec.parameters, **parameters})
 
@@ -159,7 +108,7 @@ class _Stages:
         self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
-        """Build the nodes of the chunks handed to the generator, and of those searched."""
+        """Build the nodes of the context's chunks, and of the searched ones."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
             whole = self._whole(
@@ -208,14 +157,13 @@ class _Stages:
             found = self._text(unfiltered, label)
         if not isinstance(built.value, HybridRetriever):
             found = exclude(self.parts.excluded, found, self.corpus, self.chunks)
-        least = built.value.min_score if "min_score" in filtering else None
-        if least is None:
-            return found
+        return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
 
-        def compute(work: StageContext, rows: Rows) -> Rankings:
-            return drop_below(work.get(found, rows), least)
-
-        return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
+    def map_to_parents(self, ranking: Node) -> Node:
+        """Replace found chunks by their parents."""
+        if self.context_chunks is self.chunks:
+            return ranking
+        return widen_to_parents(ranking, self.chunks, self.context_chunks)
 
     def _text(self, built: BuiltPart, label: str) -> Node:
         part, depth = built.value, self.parts.depth
@@ -272,7 +220,7 @@ class _Stages:
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Rankings], label: str
     ) -> Node:
-        return self._searching(_ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
+        return self._searching(ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
 
     def _searching(self, node: Node) -> Node:
         """Make a node of rankings tolerate a failing service: the question has no ranking."""
@@ -312,7 +260,7 @@ class _Stages:
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 
         spec = _extend(built.spec.without("legs"), legs=names, depth=depth)
-        node = _ranking_node("fuse", spec, tuple(legs.values()), compute, label)
+        node = ranking_node("fuse", spec, tuple(legs.values()), compute, label)
         # The duration of a fusion does not depend on the weights.
         rule = spec.without(*traits_of(built.value).weighing)
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
@@ -324,71 +272,27 @@ class _Stages:
         if not how.candidates:
             return first
         pairs = self._pairs()
-
-        def keys(ranking: Rankings, rows: Rows) -> list[list[str]]:
-            candidates = zip(rows, ranking.positions[:, : how.candidates], strict=True)
-            return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in candidates]
-
-        def compute(work: StageContext, rows: Rows) -> Rankings:
-            ranking: Rankings = work.get(first, rows)
-            return reorder(ranking, work.get(pairs, [key for row in keys(ranking, rows) for key in row]), how)
-
-        probe = latency_node(pairs, first, keys)
+        probe = latency_node(pairs, first, partial(pair_keys, how.candidates))
         counted = replace(probe.spec, parameters={"candidates": how.candidates})  # ten take longer than five
         self.latency["rerank"] = replace(probe, spec=counted)
-        return self._searching(_stage("reorder", how._asdict(), (first, pairs), compute))
-
-    def map_to_parents(self, ranking: Node) -> Node:
-        """Replace found chunks by their parents."""
-        if self.context_chunks is self.chunks:
-            return ranking
-
-        def compute(work: StageContext, rows: Rows) -> Rankings:
-            narrow: Rankings = work.get(ranking, rows)
-            found = Spans(*(np.append(column, 0)[narrow.positions] for column in work.get(self.chunks)))
-            wide = parents_of(found, work.get(self.context_chunks))
-            return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), self.context_chunks.address)
-
-        return replace(_stage("widen", {}, (ranking, self.chunks, self.context_chunks), compute), stored=False)
-
-    def context(self, ranking: Node) -> Node:
-        """Cut the ranking to the context: the first chunks that fit into the budget of tokens."""
-        top_k, budget = self.parts.top_k, self.parts.context_budget
-
-        def compute(work: StageContext, rows: Rows) -> Rankings:
-            found: Rankings = work.get(ranking, rows)
-            first = found.first(top_k)
-            return first if budget is None else cut_to_budget(first, work.get(self.counts)["tokens"], budget)
-
-        budgeted = {} if budget is None else {"budget": budget}
-        inputs = (ranking,) if budget is None else (ranking, self.counts)
-        # Slicing is faster than reading back.
-        return replace(_stage("context", {"top_k": top_k, **budgeted}, inputs, compute), stored=False)
+        return self._searching(reorder_node(first, pairs, how))
 
     def _pairs(self) -> Node:
         """Build the node of the scores of pairs, whose address does not depend on their further use."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
-        inputs = [self.corpus, self.chunks]
-        if isinstance(part, ReadingReranker):
+        inputs = (self.corpus, self.chunks)
+        if not isinstance(part, ReadingReranker):
 
-            def read(work: StageContext) -> TokenVectors:
-                return read_chunks(work, part, self._texts(work), work.get(self.chunks))
+            def score(work: StageContext, pairs: Sequence[Pair]) -> Floats:
+                texts = self._texts(work)
+                scores: Floats = part.score([(query, texts[position]) for query, position in pairs])
+                return scores
 
-            inputs.append(self._whole("embed_tokens", spec, (self.corpus, self.chunks), read, TokenVectors))
+            return pair_node(part, spec, inputs, score)
 
-        def score(work: StageContext, keys: Rows) -> Floats:
-            scores = [np.empty(0, np.float32)]
-            for start in range(0, len(keys), PAIRS):
-                some = keys[start : start + PAIRS]
-                pairs = [(query, int(position)) for position, query in (key.split("\t", 1) for key in some)]
-                if isinstance(part, ReadingReranker):
-                    scores.append(part.score_read(work.get(inputs[-1]), pairs))
-                else:
-                    texts = self._texts(work)
-                    scores.append(part.score([(query, texts[position]) for query, position in pairs]))
-                work.keep(some, scores[-1])
-                work.progress(start + len(some), len(keys))
-            return np.concatenate(scores)
+        def read(work: StageContext) -> TokenVectors:
+            return read_chunks(work, part, self._texts(work), work.get(self.chunks))
 
-        return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray, check=key_check(part))
+        tokens = self._whole("embed_tokens", spec, inputs, read, TokenVectors)
+        return pair_node(part, spec, (*inputs, tokens), lambda work, pairs: part.score_read(work.get(tokens), pairs))

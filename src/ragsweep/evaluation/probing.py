@@ -23,12 +23,8 @@ def probe_stages(
 ) -> dict[str, Probes]:
     """Return the probes of each stage: stored ones, unless they are stale.
 
-    Args:
-        executor: Computes and recalls.
-        graph: The config's stages.
-        table: The questions.
-        since: Seconds since the epoch; a probe made later is never repeated.
-        again: Repeat all older probes, not only those of a busy machine.
+    A probe made after ``since`` (seconds since the epoch) is never repeated. ``again``: repeat all older probes, not
+    only those of a busy machine.
     """
     return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
 

@@ -51,7 +51,7 @@ class QuestionTable:
     """The questions of one golden set as columns; each is computed at the first access."""
 
     questions: Sequence[Question]
-    routed: bytes = b""  # a byte a question, 1 where a router says that it is searched for; empty without a router
+    routed: bytes = b""  # a byte a question, 1 where a router has it searched; empty without a router
     written: str = ""  # a JSON list of search queries; empty if they are the questions' texts
 
     @cached_property

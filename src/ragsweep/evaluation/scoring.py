@@ -17,9 +17,9 @@ from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAI
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.evidence import Coverage
 
 if TYPE_CHECKING:
+    from ragsweep.evaluation.evidence import Coverage
     from ragsweep.stages.executor import Executor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -28,17 +28,12 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
-    Args:
-        before: One row a question of ``coverage``, over its chunking.
-        after: Likewise.
-        coverage: Of the questions' evidence.
-        scored: The candidates in their new order, of the searched chunking, which may be another one.
+    ``scored``: the candidates in their new order, of the searched chunking, which may differ from the context's.
 
-    Returns:
-        The number of ``evidences`` that either list covers; the shares of them that moved ``up`` or ``down``, were
-        ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists
-        in ranks, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN
-        where there is nothing to measure.
+    Returns the number of ``evidences`` that either list covers; the shares of them that moved ``up`` or ``down``, were
+    ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists in
+    ranks, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
+    there is nothing to measure.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
@@ -73,8 +68,7 @@ _log = logging.getLogger(__name__)
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
     """Score every question; if the metric raises, or returns no scores, each is NaN with the reason.
 
-    Raises:
-        RagsweepError: The metric raised it: every config would fail.
+    Raises RagsweepError if the metric raised it: every config would fail.
     """
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores

@@ -13,20 +13,17 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.pages import ENDINGS, read_page
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.golden.tables import Columns, is_table, read_table
+from ragsweep.golden.text_files import plain_or_gzipped
 
 DOCUMENT_KEYS = ("id", "title", "text", "version", "metadata")
 DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus; its errors are added to the faults.
+    """Read a corpus of JSON lines or Parquet, with ``columns`` also a table; its errors are added to the faults.
 
-    Args:
-        path: JSON lines or Parquet: our own format, or, where its first line has an ``_id``, ``doc_id`` or
-            ``contents``, that of BEIR, AutoRAG or FlashRAG, whose other keys are ignored. With ``columns`` also a
-            table.
-        faults: Where faults are collected.
-        columns: The columns of a table.
+    The format is our own or, where the first line has an ``_id``, ``doc_id`` or ``contents``, that of BEIR, AutoRAG or
+    FlashRAG, whose other keys are ignored.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
@@ -52,17 +49,10 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 
 
 def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
-    """Read every page in a folder and below; a page that cannot be read is added to the faults.
+    """Read every page in a folder and below, with its path from there as id; unreadable pages are faults.
 
-    Args:
-        root: The folder.
-        exclude: Patterns of ids that are not documents; ``*`` matches anything, including slashes. None: the caller has
-        no such key, so that messages do not mention it.
-        faults: Where faults are collected.
-
-    Returns:
-        The documents, whose ids are their paths from the folder, and notes on files that are left out and on pages that
-        are not read as printed.
+    ``exclude``: patterns of ids that are no documents, where ``*`` also matches slashes; None: the caller has no such
+    key, and messages do not mention it. Also returns notes on files left out, and on pages not read as printed.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -96,6 +86,13 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
     starts = {name: page.starts for name, page in zip(ids, documents, strict=True) if page.starts}
     titles, texts = [page.title for page in documents], [page.text for page in documents]
     return Corpus(ids, titles, texts, page_starts=starts), tuple(notes)
+
+
+def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
+    """Read a folder of pages, or a file as ``read_corpus`` does; also returns notes."""
+    if path.is_dir():
+        return read_folder(path, None, faults)
+    return read_corpus(plain_or_gzipped(path), faults, columns), ()
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:

@@ -35,13 +35,8 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
     """Read the questions of a golden file, without those that its validation rejected; errors are added to the faults.
 
-    Args:
-        path: The golden file.
-        corpus_version: The version that the corpus states; a line that states another one is a fault.
-        faults: Where faults are collected.
-
-    Returns:
-        The questions in the order of the file, including those of faulty lines.
+    A line for another version than ``corpus_version``, that of the corpus, is a fault. Questions of faulty lines are
+    returned, too.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):

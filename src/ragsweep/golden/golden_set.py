@@ -61,15 +61,11 @@ class RawGoldenSet(NamedTuple):
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
     """Check the questions against their corpus and draw the configured sample.
 
-    Args:
-        raw: The questions, and the counts of those left out by the reader.
-        corpus: The documents that the labels name.
-        selection: With ``unknown`` "drop", labels that cannot be used are left out and counted; a question that loses
-            all of its labels is left out with them. ``limit`` and ``seed`` as in ``sample``.
-        repeated_passages: As in ``GoldenSet``.
+    With ``selection.unknown`` "drop", unusable labels are left out and counted; a question that loses all of its labels
+    is left out with them. ``limit`` and ``seed`` as in ``sample``; ``repeated_passages`` as in ``GoldenSet``.
 
     Raises:
-        InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
+        InputError: A label contradicts its question, names a missing document, or has an anchor that does not resolve;
             only some questions have a weight; or no question is left.
     """
     for check in (_check_labels, _check_weights):
@@ -128,15 +124,10 @@ def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
 def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
     """Reject weights on only some questions: the weight of the others (1, 0, the mean) would be ambiguous."""
     without = [question for question in questions if question.weight is None]
-    if len(without) == len(questions):
-        return
     weighted = len(questions) - len(without)
-    for one in without:
-        faults.add(
-            one.where,
-            f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions'
-            " have one; give every question a weight, or none",
-        )
+    for one in without if weighted else ():
+        fact = f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions have one'
+        faults.add(one.where, f"{fact}; give every question a weight, or none")
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
@@ -174,17 +165,11 @@ def _named(label: Evidence) -> str:
 
 
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
-    """Draw questions in proportion: by category, and within it by kind.
+    """Draw at most ``limit`` questions in proportion by category and ``kind``; None draws all.
 
-    Kinds are: having evidence, unanswerable, conversational, none of these. The same seed always draws the same
-    questions, in whatever order they are given; a larger sample includes the smaller. The questions keep their order.
-    In a stratum of n questions, randomly ordered, the i-th (from 0) has priority (i + 1/2) / n: the divisor method of
-    Webster and Sainte-Laguë.
-
-    Args:
-        questions: All questions.
-        limit: How many to draw; None, or more than there are, for all.
-        seed: Chooses the random order.
+    One seed draws the same questions from any order of the input; a larger sample includes the smaller. The questions
+    keep their order. In a stratum of n questions, randomly ordered, the i-th (from 0) has priority (i + 1/2) / n: the
+    divisor method of Webster and Sainte-Laguë.
     """
     if limit is None or limit >= len(questions):
         return tuple(questions)
@@ -212,10 +197,8 @@ def kind(question: Question) -> str:
 def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Give the unanswerable questions of a dataset this share of the total weight; 0 leaves them out.
 
-    Weights within both kinds keep their ratios. ``None`` leaves all weights unchanged.
-
-    Raises:
-        ConfigError: The share is not a number from 0 to below 1, or the questions are all of one kind.
+    Weights within both kinds keep their ratios. ``None`` leaves all weights unchanged. Raises ConfigError if the share
+    is not a number from 0 to below 1, or the questions are all of one kind.
     """
     if share is None:
         return dataset

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.results import HumanLabel
-from ragsweep.golden.reading import UniqueIds, plain_number, read_rows
+from ragsweep.golden.reading import UniqueIds, read_rows
+from ragsweep.golden.structured_cells import plain_number
 from ragsweep.golden.tables import Columns, is_table, read_table
 
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
@@ -19,10 +20,8 @@ _OPTIONAL = ("run", "answer")
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; run and answer if given.
 
-    The number may be a text (a table's cell), or true or false.
-
-    Raises:
-        InputError: The file cannot be read, is empty, or has unusable rows; all of them at once.
+    The number may be a text (a table's cell), or true or false. Raises InputError for a file that is unreadable, empty,
+    or has unusable rows; all of them at once.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []

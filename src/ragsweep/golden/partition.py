@@ -39,11 +39,7 @@ class ChosenPartition(NamedTuple):
 
 
 def check(given: object, searching: bool) -> None:
-    """Check the key ``partition`` before any question is read.
-
-    Raises:
-        ConfigError: There is no such partition, or a search uses the holdout.
-    """
+    """Check the key ``partition``; raise ConfigError for an unknown one, and for a search on the holdout."""
     if given is not None and given not in NAMES:
         raise ConfigError(f"partition: must be all, tune, holdout or null, given {given!r}{nearest(str(given), NAMES)}")
     if searching and given == HOLDOUT:
@@ -54,15 +50,9 @@ def check(given: object, searching: bool) -> None:
 
 
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
-    """Choose a config's partition: as configured, else all, or tune for a search.
+    """Choose a config's partition: as configured (``given``), else all, or tune for a search of ENOUGH questions.
 
-    Args:
-        given: The key ``partition`` of the config; None for the default.
-        questions: The number of questions. Below 300 a holdout is useless, and a search uses all questions.
-        searching: Whether the results decide which configs are tried next.
-
-    Raises:
-        ConfigError: As ``check`` does.
+    ``searching``: the results decide which configs are tried next. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     if given is not None or not searching:
@@ -77,16 +67,10 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
-    """Keep the questions of one side.
+    """Keep the questions of one side, "tune" or "holdout", of a sample, ``drawn``, or of the whole dataset.
 
-    Args:
-        whole: The dataset with all of its questions, which determine the side of each.
-        name: "tune" or "holdout".
-        drawn: The same dataset with the sample that ``dataset.limit`` draws; one side of the sample is kept. So a
-        question that a search used in a small sample is not in the holdout of a larger one.
-
-    Raises:
-        InputError: No question is left.
+    All questions determine the side of each, not the sample that ``dataset.limit`` draws: a question that a search used
+    in a small sample is not in the holdout of a larger one. Raises InputError if no question is left.
     """
     held = set(holdout(whole.golden.questions))
     sample = (drawn or whole).golden
@@ -107,7 +91,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     division = Division(name, digest(whole.golden.questions), whole.golden.digest, tuple(sorted(digests)))
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
-        note += f"; of so few questions ({ENOUGH} would do) it says little"
+        note += f"; a holdout of so few questions ({ENOUGH} would do) detects only large differences"
     return replace(drawn or whole, golden=golden, notes=(*whole.notes, note), division=division)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, UnusableLabel
-from ragsweep.golden.reading import plain_number
+from ragsweep.golden.structured_cells import plain_number
 from ragsweep.golden.text_files import read_lines
 
 LEFT_OUT = "labels without a grade in dataset.grades"
@@ -37,11 +37,9 @@ class GradedQrels(NamedTuple):
 
 
 class Grades:
-    """Map the codes of labels to grades.
+    """Map the codes of labels to grades: by ``given``, where the grade None leaves a label out and counts it.
 
-    Args:
-        given: Code -> grade; a label whose grade is None is left out and counted. Without ``given`` the codes are the
-            grades: whole numbers, 0 for judged and not relevant.
+    Without ``given`` the codes are the grades: whole numbers, 0 for judged and not relevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
@@ -115,13 +113,10 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
 
 
 def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> RawGoldenSet:
-    """Attach labels to their questions, and keep the questions with labels and the unanswerable ones.
+    """Attach labels to their questions; keep the questions with labels and the unanswerable ones.
 
-    Args:
-        questions: All questions of the collection.
-        labels: Their labels; some may name questions that do not exist.
-        source: The file of the labels.
-        unlabelled: The reason under which questions without labels are counted.
+    Labels of unknown questions are unusable; questions without labels are counted with the reason ``unlabelled``.
+    ``source`` is the file of the labels.
     """
     evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
     unusable = []

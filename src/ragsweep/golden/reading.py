@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import unicodedata
@@ -18,7 +17,6 @@ from ragsweep.golden.structured_cells import TOO_DEEP, is_deep, is_structure
 from ragsweep.golden.text_files import BOMB, most_unzipped, read_lines, read_text
 
 _NOTHING = object()
-
 _LARGEST = 1e9
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -53,16 +51,14 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, become texts.
-
-    A value that many rows share is stored once, so that the expanded size is limited as in a gzipped file.
-    """
+    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, become texts."""
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
 
     rows, read = [], 0
     try:
         table = dataset.dataset(path, format="parquet", partitioning="hive")
+        # A value that many rows share is stored once: the expanded size is limited as in a gzipped file.
         most = most_unzipped(sum(Path(name).stat().st_size for name in table.files))
         for batch in table.to_batches(batch_readahead=0, fragment_readahead=0):
             if batch.nbytes > most:
@@ -157,20 +153,9 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def plain_number(text: str) -> float:
-    """Parse a number in ASCII digits, else NaN; ``float`` alone accepts ``1_0`` and the digits of any script."""
-    try:
-        return float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        return math.nan
-
-
 @dataclass(frozen=True)
 class Row:
-    """One JSON object; a field of the wrong type is added to the faults.
-
-    ``null`` is the same as a missing field.
-    """
+    """One JSON object, where ``null`` is a missing field; a field of the wrong type is added to the faults."""
 
     where: str
     values: Mapping[str, Any]
@@ -236,7 +221,7 @@ class Row:
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
-            return default
+            value = None
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:

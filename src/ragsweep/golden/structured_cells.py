@@ -1,10 +1,11 @@
-"""Read lists and objects in a field: values, or texts in JSON or Python syntax."""
+"""Read the values in a field: lists and objects, as values or as texts in JSON or Python syntax, and numbers."""
 
 from __future__ import annotations
 
 import ast
 import io
 import json
+import math
 import re
 import tokenize
 from itertools import pairwise
@@ -94,6 +95,14 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list | tuple | set):
         return [_as_json(one) for one in (sorted(value, key=repr) if isinstance(value, set) else value)]
     return value
+
+
+def plain_number(text: str) -> float:
+    """Parse a number in ASCII digits, else NaN; ``float`` alone accepts ``1_0`` and the digits of any script."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
 
 
 def is_structure(text: str) -> bool:

@@ -21,13 +21,9 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """The column of each field of a table.
+    """The column of each ``known`` field of a table: its own name, or the one ``given`` by the config at ``key``.
 
-    Args:
-        key: The config's key, for messages.
-        given: Field -> the name of its column, where that differs.
-        known: All fields.
-        needed: Fields that must have a column; others may lack one unless the config names it.
+    ``needed`` and given fields must have a column.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:

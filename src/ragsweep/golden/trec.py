@@ -29,11 +29,7 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
 
     Scores are written strictly decreasing: each score that is not below the previous one is lowered to the next smaller
     single-precision number, so that every tool keeps our order of ties. White space in ids is percent-encoded, and so
-    are existing percent codes: ``urllib.parse.unquote`` restores every id.
-
-    Args:
-        run: Best first.
-        tag: The last field of every line: the system that made the run.
+    are existing percent codes: ``urllib.parse.unquote`` restores every id. The last field, ``tag``, names the system.
     """
     lines: list[str] = []
     end = f" {encode_id(tag)}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.parts.limits import check_at_least
 
 SEEDS = 100_000
 """Distance between the seeds of two repetitions, greater than any number of samples."""
@@ -20,9 +21,8 @@ class Drawing(Protocol):
 
 def check_drawing(llm: Drawing) -> None:
     """Raise ConfigError for values out of range, and for repetitions that would all be the same answer."""
-    for name, least in (("max_new_tokens", 1), ("temperature", 0), ("replicates", 1)):
-        if (given := getattr(llm, name)) < least:
-            raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
+    check_at_least("llm", 1, max_new_tokens=llm.max_new_tokens, replicates=llm.replicates)
+    check_at_least("llm", 0, temperature=llm.temperature)
     if llm.replicates > 1 and not llm.temperature:
         raise ConfigError(
             f"llm.replicates is {llm.replicates} and temperature is 0: every repetition would be the same answer; set"

@@ -55,16 +55,9 @@ class Judge(Protocol):
         """Raise ConfigError if this judge cannot decide a metric; ``embeddings``: the metric also needs embeddings."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt.
+        """Answer a prompt by the schema of its reply. Raises CallFailed if no conforming reply could be obtained.
 
-        Args:
-            prompt: The whole prompt.
-            schema: The schema of the reply.
-            sample: Number of the sample, from 0.
-            repetition: Number of earlier requests with the same prompt for this sample of this case.
-
-        Raises:
-            CallFailed: No conforming reply could be obtained.
+        ``sample``: the number of the sample, from 0; ``repetition``: that of earlier requests with this prompt for it.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
@@ -82,10 +75,8 @@ def response_schema(model: Any) -> ResponseSchema:
 def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply by a pydantic model. The whole reply is one JSON value, optionally in a code block.
 
-    The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``.
-
-    Raises:
-        ValueError: The reply does not conform, for instance "0.9", true or 7 for a binary field.
+    The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``. Raises
+    ValueError if the reply does not conform, for instance "0.9", true or 7 for a binary field.
     """
     from pydantic import ValidationError
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
 from ragsweep.parts import model_files, onnx_model
+from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
 """The dtype in which torch loads models that another library computes."""
@@ -26,7 +27,7 @@ class LocalModel:
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
-        operational=frozenset({"model", "device", "dtype", "batch_size", "download"}),
+        operational=frozenset({"model", "device", "dtype", "batch_size", "download"})
     )
     KEY: ClassVar[str]  # of the part in a config, for messages
     INT8: ClassVar[bool] = True  # whether the model may compute in int8
@@ -53,8 +54,7 @@ class LocalModel:
         """Raise ConfigError if the model cannot be loaded as configured; loads nothing."""
         self._resolved_dtype()
         longest = self._longest_input
-        if self.batch_size < 1:
-            raise ConfigError(f"{self.KEY}.batch_size is {self.batch_size}; it must be 1 or more")
+        check_at_least(self.KEY, 1, batch_size=self.batch_size)
         if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
             raise ConfigError(
                 f"{self.KEY}.max_length is {self.max_length}; "

@@ -211,7 +211,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         if download:
             raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
         raise ConfigError(
-            f"{key} is {model!r}: no such folder, and not in the local hub cache; name a folder that holds the model, "
+            f"{key} is {model!r}: no such folder, and not in the local hub cache; name a folder with the model, "
             f"or fetch it with {key.rpartition('.')[0]}.download=true"
         ) from error
 

@@ -10,6 +10,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings
 from ragsweep.parts.fusion import min_max
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.ranking import mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
@@ -31,8 +32,7 @@ class Reordering(NamedTuple):
 
     def check(self) -> None:
         """Raise ConfigError for a number out of range."""
-        if self.candidates < 0:
-            raise ConfigError(f"reranker.candidates is {self.candidates}; it must be 0 or more")
+        check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix is {self.mix}; it is the first stage's weight and lies between 0 and 1")
         if self.min_score is not None and np.isnan(self.min_score):

@@ -13,8 +13,7 @@ from ragsweep.core.errors import ConfigError, nearest
 def placeholders(template: str) -> list[str]:
     """List the fields that a template names.
 
-    Raises:
-        ConfigError: A brace is open, or a placeholder is more than a name.
+    Raises ConfigError if a brace is open, or a placeholder is more than a name.
     """
     try:
         parsed = list(Formatter().parse(template))
@@ -27,11 +26,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is not a text is written as JSON.
-
-    Raises:
-        ConfigError: A field is not there.
-    """
+    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError if a field is not there."""
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
@@ -45,8 +40,7 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
     """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
 
-    Raises:
-        ConfigError: A field is not there.
+    Raises ConfigError if a field is not there.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

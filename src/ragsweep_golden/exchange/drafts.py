@@ -8,8 +8,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from ragsweep.golden.golden_format import QUESTION_KEYS
-from ragsweep.golden.reading import plain_number
-from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
+from ragsweep.golden.structured_cells import decoded, plain_number, plain_text, plain_texts
 from ragsweep_golden.exchange.records import FIELD_NAMES, as_mapping, as_passages, as_texts, unnested
 from ragsweep_golden.sets.entries import GROUPS, is_filled
 

@@ -162,7 +162,7 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
 
 
 def test_only_questions_with_a_failed_call_are_scored_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.evaluation.pipeline.PAIRS", 3)
+    monkeypatch.setattr("ragsweep.evaluation.ranking_nodes.PAIRS", 3)
     part = reranker(server, candidates=3, retries=0)
     config = graph(Parts(corpus(), built(Whole()), vector(), built(part, model="m"), 4, 2))
     queries = ["cats on the mat", "source code", "bread"]

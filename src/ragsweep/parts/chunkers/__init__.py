@@ -5,5 +5,3 @@ from ragsweep.parts.chunkers.parent_child import ParentChild
 from ragsweep.parts.chunkers.recursive import Recursive
 from ragsweep.parts.chunkers.semantic import Semantic
 from ragsweep.parts.chunkers.windows import FixedSize, NoChunker, SentenceWindow, Tokens
-
-__all__ = ["FixedSize", "Markdown", "NoChunker", "ParentChild", "Recursive", "Semantic", "SentenceWindow", "Tokens"]

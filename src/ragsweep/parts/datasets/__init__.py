@@ -6,5 +6,3 @@ from ragsweep.parts.datasets.own_format import Folder, Jsonl, PythonReference
 from ragsweep.parts.datasets.squad import Squad
 from ragsweep.parts.datasets.task_cases import TaskCases
 from ragsweep.parts.datasets.trec import Trec
-
-__all__ = ["Beir", "Csv", "Folder", "Jsonl", "PythonReference", "Squad", "TaskCases", "Trec"]

@@ -31,15 +31,6 @@ class Beir:
 
     The questions are those that the split labels and those whose metadata has ``"unanswerable": true``; all others are
     counted and left out.
-
-    Args:
-        path: The folder.
-        split: Name of the file of labels in qrels, without its ending.
-        grades: Score -> grade, if scores are not grades; a label with the grade None is skipped and counted.
-        unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
-        limit, seed: How many questions to draw, None for all, and by which seed.
-        exclude_self: Remove the document with a query's id from the ranking of that query, as BEIR's evaluation does
-            for ArguAna and Quora, whose queries are documents; a document that is the query's evidence stays.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -53,12 +44,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Read corpus, queries and labels.
-
-        Raises:
-            ConfigError: ``grades``, ``unknown``, ``limit`` or ``exclude_self`` is invalid.
-            InputError: the folder or split does not exist, or faults of the files, all at once.
-        """
+        """Read corpus, queries and labels. Raises ConfigError for settings, InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, given {self.exclude_self!r}")

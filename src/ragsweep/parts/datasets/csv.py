@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
-from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
+from ragsweep.core.types import Dataset, PartTraits, Question
+from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_documents
 from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
-from ragsweep.golden.reading import Row, plain_number
-from ragsweep.golden.structured_cells import is_structure, plain_text, plain_texts
+from ragsweep.golden.reading import Row
+from ragsweep.golden.structured_cells import is_structure, plain_number, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import collect_faults, plain_or_gzipped
 
@@ -35,17 +35,6 @@ class Csv:
     """Read a table of questions; each row has one evidence, and rows of one id are one question.
 
     Unknown columns become labels.
-
-    Args:
-        corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
-        questions: File of the questions: a table, or JSON lines.
-        conversation: Categories whose questions are conversation, which needs no retrieval.
-        columns: Field -> name of its column in the questions, if it differs.
-        corpus_columns: The same for a corpus that is a table.
-        grades: Value -> grade, if values are not numbers; a label with the grade None is skipped and counted.
-        unknown: "error", or "drop" to leave out and count labels that cannot be used.
-        limit, seed: How many questions to draw, None for all, and by which seed.
-        encoding: Of files without a byte order mark; None for UTF-8, or what an HTML page declares.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -62,27 +51,20 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Read both files.
-
-        Raises:
-            ConfigError: ``columns`` map to an unknown content; ``grades``, ``unknown``, ``limit`` or ``encoding`` make
-                no sense.
-            InputError: faults of the files, all at once.
-        """
+        """Read both files. Raises ConfigError for settings, InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()
-        corpus, notes = self._read_corpus(faults)
+        documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
+        corpus, notes = read_documents(Path(self.corpus).expanduser(), faults, documents)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
         raw = raw._replace(questions=[*map(self._as_conversation, raw.questions)])
         if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
             raise ConfigError(f"dataset.conversation: no question of {file} has the category {sorted(missing)[0]!r}")
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
-        for is_label, fact in (
-            (True, "columns read as labels"),
-            (False, "lists and objects are no labels, left out of"),
-        ):
+        facts = {True: "columns read as labels", False: "lists and objects are no labels, left out of"}
+        for is_label, fact in facts.items():
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
         golden = golden_set(raw, corpus, selection)
@@ -90,13 +72,6 @@ class Csv:
 
     def _as_conversation(self, question: Question) -> Question:
         return replace(question, needs_retrieval=False) if question.category in (self.conversation or ()) else question
-
-    def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
-        path = Path(self.corpus).expanduser()
-        documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
-        if path.is_dir():
-            return read_folder(path, None, faults)
-        return read_corpus(plain_or_gzipped(path), faults, documents), ()
 
 
 def read_question_table(

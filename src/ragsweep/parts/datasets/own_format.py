@@ -20,17 +20,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a golden file, one JSON object a line.
-
-    Args:
-        corpus: File of the documents.
-        golden: File of the questions.
-        unknown: "error", or "drop" to leave out and count labels that cannot be used.
-        limit, seed: How many questions to draw, None for all, and by which seed.
-        repeated_passages: An anchor found in another document too marks the same passage there.
-        status: "silver" or "gold": only questions with this ``audit.status``; None for all.
-        encoding: Of files without a byte order mark; None for UTF-8.
-    """
+    """Read a corpus file and a golden file, one JSON object a line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -44,16 +34,9 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read both files.
-
-        Raises:
-            ConfigError: ``unknown``, ``limit``, ``status`` or ``encoding`` is invalid.
-            InputError: faults of the files, all at once.
-        """
-        selection, faults = (
-            Selection(self.unknown, self.limit, self.seed, self.status).check(),
-            collect_faults(self.encoding),
-        )
+        """Read both files. Raises ConfigError for settings, InputError for all faults of the files."""
+        selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
+        faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()
         corpus = read_corpus(Path(self.corpus).expanduser(), faults)
         golden = _read_golden(file, corpus, selection, faults, self.repeated_passages)
@@ -65,13 +48,6 @@ class Folder:
     """Read every page (text, Markdown, reStructuredText, HTML, PDF) in a folder and below; its id is its path.
 
     Links are not followed, and names that begin with a dot are ignored.
-
-    Args:
-        path: The folder.
-        golden: File of the questions.
-        exclude: Patterns of ids that are not documents; ``*`` matches anything, including slashes.
-        unknown, limit, seed, repeated_passages, status, encoding: As in :class:`Jsonl`; without
-            ``encoding`` an HTML page may declare its own.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -88,10 +64,8 @@ class Folder:
 
     def load(self) -> Dataset:
         """Read the pages and the golden file. Raises the errors of :meth:`Jsonl.load`, and for a missing folder."""
-        selection, faults = (
-            Selection(self.unknown, self.limit, self.seed, self.status).check(),
-            collect_faults(self.encoding),
-        )
+        selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
+        faults = collect_faults(self.encoding)
         folder = Path(self.path).expanduser()
         check_folder(folder, "dataset.path needs the documents' folder")
         corpus, notes = read_folder(folder, self.exclude, faults)
@@ -104,9 +78,6 @@ class PythonReference:
     """Read the Python language reference (the topics of ``help()``) and the golden set that comes with ragsweep.
 
     The topics are those of the running Python; many passages occur in several topics.
-
-    Args:
-        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

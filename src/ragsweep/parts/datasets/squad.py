@@ -24,11 +24,6 @@ class Squad:
     document. Answers are alternative right answers; overlapping spans are one evidence. An answer that occurs once in
     its paragraph is located there, regardless of the start in the file. Questions that are ``is_impossible`` are
     unanswerable.
-
-    Args:
-        path: The file; its name may lack ".gz".
-        unknown: "error", or "drop" to skip and count answers that are not at the start in the file.
-        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -39,12 +34,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Read the file.
-
-        Raises:
-            ConfigError: ``unknown`` or ``limit`` is invalid.
-            InputError: faults of the file, all at once.
-        """
+        """Read the file. Raises ConfigError for settings, InputError for all faults of the file."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import Dataset, PartTraits, Question
-from ragsweep.golden.corpora import read_corpus, read_folder
+from ragsweep.golden.corpora import read_documents
 from ragsweep.golden.golden_format import read_evidence, read_weight
 from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
@@ -24,14 +24,8 @@ class TaskCases:
 
     A case has an ``id`` and an ``input``, and may have ``expected`` (the right output), ``category``, ``difficulty``,
     ``evidence``, ``labels``, ``weight`` and ``notes``. It may have any other key: metrics read all fields but those of
-    the golden set (``question.fields``), and templates may name them.
-
-    Args:
-        cases: File of the cases.
-        corpus: File of the documents, or a folder of pages.
-        query: Template of the search query.
-        request: Template of the model's question.
-        unknown, limit, seed: As in :class:`~ragsweep.parts.datasets.Jsonl`.
+    the golden set (``question.fields``), and templates may name them: ``query``, that of the search query, and
+    ``request``, that of the model's question. The other settings are those of other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -56,13 +50,8 @@ class TaskCases:
         """Read both. Raises ConfigError and InputError as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
-        notes: tuple[str, ...] = ()
-        if documents.is_dir():
-            corpus, notes = read_folder(documents, None, faults)
-        else:
-            corpus = read_corpus(documents, faults)
-        unique = UniqueIds("case")
-        cases = []
+        corpus, notes = read_documents(documents, faults)
+        unique, cases = UniqueIds("case"), []
         for row in read_rows(file, faults):
             cases.append(self._read(row))
             unique.check(cases[-1].id, row)

@@ -22,15 +22,6 @@ class Trec:
     """Read topics (``<top> <num> ...``, or "id, tab, text" a line) and qrels; evidence is a whole document.
 
     The questions are those that the qrels label; all others are counted and skipped. A name may lack its ".gz".
-
-    Args:
-        corpus: File of the documents: JSON lines in our own format or BEIR's.
-        topics: File of the questions.
-        qrels: File of the labels: question, iteration, document and score a line.
-        fields: The parts of a topic that form the question, in this order: title, description, narrative.
-        grades: Score -> grade, if scores are not grades; a label with the grade None is skipped and counted.
-        unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
-        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -53,12 +44,7 @@ class Trec:
             raise ConfigError(f"fields: names no part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
-        """Read all three files.
-
-        Raises:
-            ConfigError: ``grades``, ``unknown`` or ``limit`` is invalid.
-            InputError: faults of the files, all at once.
-        """
+        """Read all three files. Raises ConfigError for settings, InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)

@@ -5,11 +5,3 @@ from ragsweep.parts.embedders.hashing import HashingEmbedder
 from ragsweep.parts.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragsweep.parts.embedders.use_multilingual import UseMultilingualEmbedder
 from ragsweep.parts.embedders.wordllama import WordLlamaEmbedder
-
-__all__ = [
-    "ApiEmbedder",
-    "HashingEmbedder",
-    "SentenceTransformerEmbedder",
-    "UseMultilingualEmbedder",
-    "WordLlamaEmbedder",
-]

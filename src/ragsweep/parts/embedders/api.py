@@ -9,8 +9,8 @@ from itertools import chain
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
@@ -46,9 +46,7 @@ class ApiEmbedder(ServiceSettings):
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         super().check()
-        for name, value in (("batch_size", self.batch_size), ("dimensions", self.dimensions)):
-            if value is not None and value < 1:
-                raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
+        check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks. Raises CallFailed if a call fails permanently."""

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats, PartTraits
 from ragsweep.core.words import search_terms
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
 
@@ -32,9 +32,7 @@ class HashingEmbedder:
 
     def check(self) -> None:
         """Raise ConfigError for invalid values."""
-        for name, value in (("dimensions", self.dimensions), ("ngram", self.ngram)):
-            if value < 1:
-                raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
+        check_at_least("embedder", 1, dimensions=self.dimensions, ngram=self.ngram)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks."""

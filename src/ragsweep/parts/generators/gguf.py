@@ -20,6 +20,7 @@ from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.generators import gguf_weights
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.model_files import file_digest, loading
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, separate
@@ -39,13 +40,9 @@ class Gguf:
     """Continue the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
-    shared. So an answer depends only on its request; a different number of threads rounds differently and may change an
-    answer, and so does ``quantization``, which converts the weights at load. A request that leaves no room for
-    ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no calls: it costs nothing. llama.cpp
-    also opens ports on loopback; a random key keeps others from using them.
-
-    Raises:
-        ConfigError: By ``check``, if the file, the library or a number is not usable.
+    shared. So an answer depends only on its request, the number of threads (by rounding) and ``quantization``. A
+    request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no
+    calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from using them.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -70,9 +67,8 @@ class Gguf:
         """Raise ConfigError if the model cannot be loaded, without loading it."""
         check_tags(self.thoughts, "llm")
         check_drawing(self)
-        for name, least in (("window", self.max_new_tokens + 1), ("threads", 1), ("parallel", 1)):
-            if (given := getattr(self, name)) is not None and given < least:
-                raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
+        check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
+        check_at_least("llm", self.max_new_tokens + 1, window=self.window)
         if self.quantization not in (None, gguf_weights.FORMAT):
             raise ConfigError(f"llm.quantization is {self.quantization!r}; it must be {gguf_weights.FORMAT} or null")
         for library in self._libraries():

@@ -12,6 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
 from ragsweep.parts.drawing import SEEDS
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.service_settings import EndpointSettings
 from ragsweep.services.errors import CallFailed
@@ -25,11 +26,9 @@ RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", 
 class OpenAI(EndpointSettings):
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently is a failed answer; a
-    wrong key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed
-    answer, and text within tags of ``thoughts`` is removed. An answer that begins with one of the prompt's refusals
-    declines. Each of ``replicates`` answers to a request has its own seed (also ``extra.random_seed``); without a seed
-    the service chooses one.
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or is cut at
+    ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config. Each
+    of ``replicates`` answers to a request has its own seed (also ``extra.random_seed``).
     """
 
     TRAITS = replace(
@@ -56,9 +55,7 @@ class OpenAI(EndpointSettings):
                 raise ConfigError(f"llm.extra.{name}: not an additional request field; set llm.{name} if it exists")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
-
-        if self.replicates < 1:
-            raise ConfigError(f"llm.replicates is {self.replicates}; it must be 1 or more")
+        check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError if none can be answered."""

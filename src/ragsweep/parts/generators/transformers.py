@@ -14,6 +14,7 @@ from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts import model_files
 from ragsweep.parts.drawing import SEEDS, check_drawing
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
@@ -36,8 +37,7 @@ class Transformers(LocalModel):
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="1",
-        operational=frozenset({"model", "device", "dtype", "download", "replicates"}),
+        version="1", operational=frozenset({"model", "device", "dtype", "download", "replicates"})
     )
     KEY: ClassVar[str] = "llm"
     INT8: ClassVar[bool] = False
@@ -59,8 +59,7 @@ class Transformers(LocalModel):
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)
-        if self.batch < 1:
-            raise ConfigError(f"llm.batch is {self.batch}; it must be 1 or more")
+        check_at_least("llm", 1, batch=self.batch)
         if self.batch > 1 and self.temperature:
             raise ConfigError(
                 f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: what is drawn depends on the"

@@ -7,5 +7,3 @@ from ragsweep.parts.indexes.ivf import Ivf
 from ragsweep.parts.indexes.lance import LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.pgvector import PgVector
 from ragsweep.parts.indexes.qdrant import Qdrant
-
-__all__ = ["Flat", "Hnsw", "Ivf", "LanceHnsw", "LanceIvfPq", "PgVector", "Pq", "Qdrant", "Sq"]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend, library
-from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces, sample
+from ragsweep.parts.indexes.vectors import blocks, check_pieces, sample
+from ragsweep.parts.limits import check_at_least
 
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
@@ -62,7 +63,7 @@ class Sq(CodeIndex):
         """Raise ConfigError for values out of range."""
         if self.bits not in BITS:
             raise ConfigError(f"index.bits is {self.bits}; it must be one of {', '.join(map(str, BITS))}")
-        check_at_least(1, oversampling=self.oversampling)
+        check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
         """Return every vector's code, and the least and the largest number of each dimension."""
@@ -100,15 +101,14 @@ class Pq(CodeIndex):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
-        check_at_least(1, m=self.m, oversampling=self.oversampling)
+        check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
         if not LEAST <= self.nbits <= 8:
             raise ConfigError(f"index.nbits is {self.nbits}; it must lie between {LEAST} and 8")
 
     def build(self, vectors: Floats) -> Arrays:
         """Train the means (m, means, numbers a piece) and return them with every vector's code.
 
-        Raises:
-            ConfigError: The vectors cannot be cut into ``m`` pieces of one length.
+        Raises ConfigError if the vectors cannot be cut into ``m`` pieces of one length.
         """
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}

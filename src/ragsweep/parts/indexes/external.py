@@ -57,7 +57,7 @@ class ExternalIndex(ABC):
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
-                f"the {self.NAME} {name} holds a point {candidates.max()}, of {len(vectors)} vectors; delete it"
+                f"the {self.NAME} {name} has a point {candidates.max()}, beyond {len(vectors)} vectors; delete it"
             )
         return rank_candidates(vectors, queries, candidates, depth)
 
@@ -76,14 +76,14 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is only on this machine: a bundle contains its name, not the table."""
         if key := self._local():
             raise InputError(
-                f"retriever.index.{key}: the {self.NAME} lies in a folder of this machine and goes into no bundle;"
+                f"retriever.index.{key}: the {self.NAME} lies in a folder of this machine, and no bundle contains it;"
                 " evaluate the config with a database that the serving machine reaches too, or with an index that is"
                 " stored, such as retriever/index=hnsw"
             )
 
     @cached_property
     def _complete(self) -> set[str]:
-        """Tables that are known to be complete."""
+        """Names of complete tables."""
         return set()
 
     @abstractmethod
@@ -92,7 +92,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Make sure that a table holds all vectors, by position, and is indexed."""
+        """Fill and index a table with all vectors by position, unless it is complete."""
 
     @abstractmethod
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, deserialise, lend, library, serialise
-from ragsweep.parts.indexes.vectors import check_at_least
+from ragsweep.parts.limits import check_at_least
 
 
 @dataclass(eq=False)
@@ -31,8 +31,8 @@ class Hnsw(FaissIndex):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
-        check_at_least(2, m=self.m)
-        check_at_least(1, ef_construction=self.ef_construction, ef_search=self.ef_search)
+        check_at_least("index", 2, m=self.m)
+        check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
         """Link all vectors; the graph is independent of the number of threads.

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, deserialise, library, serialise
 from ragsweep.parts.indexes.flat import Flat
-from ragsweep.parts.indexes.vectors import blocks, check_at_least, sample
+from ragsweep.parts.indexes.vectors import blocks, sample
+from ragsweep.parts.limits import check_at_least
 
 LEAST = 39
 """Fewest training vectors of a list; with fewer, faiss warns."""
@@ -38,7 +39,7 @@ class Ivf(FaissIndex):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
-        check_at_least(1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
+        check_at_least("index", 1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
         """Train the lists and fill them; independent of the number of threads."""

@@ -21,7 +21,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.locks import locks, private_folder
 from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
-from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces
+from ragsweep.parts.indexes.vectors import blocks, check_pieces
+from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
@@ -44,10 +45,8 @@ MOST = 1_000_000
 class LanceTable(ExternalIndex):
     """Keep vectors in a table of LanceDB, and score the candidates of its index like the exact index.
 
-    ``uri`` is a folder, or object storage (``s3://bucket/folder``, ``gs://``, ``az://``), whose keys LanceDB reads from
-    the environment. A table is filled and indexed, and then tagged; an interrupted table without its tag is built
-    again, by one process at a time. In object storage, which has no locks, it is rejected, because another process may
-    be filling it.
+    A table is filled and indexed, and then tagged; an interrupted table without its tag is built again, by one process
+    at a time. In object storage, which has no locks, it is rejected, because another process may be filling it.
 
     LanceDB trains and builds with unseeded draws and several threads: a rebuilt table may miss other neighbours. Fewer
     than 256 vectors are not indexed but compared one by one.
@@ -118,11 +117,11 @@ class LanceTable(ExternalIndex):
 
     def _check(self, table: Any, name: str, number: int) -> None:
         """Raise CallFailed for a table that was changed from outside."""
-        held = table.count_rows()
+        count = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
-        if held != number or indexed != [number]:
+        if count != number or indexed != [number]:
             raise CallFailed(
-                f"{self.uri}: the table {name} holds {held} vectors, {sum(indexed)} of them indexed, not {number};"
+                f"{self.uri}: the table {name} holds {count} vectors, {sum(indexed)} of them indexed, not {number};"
                 " delete it"
             )
 
@@ -177,12 +176,9 @@ class LanceTable(ExternalIndex):
 class LanceIvfPq(LanceTable):
     """Search a table of LanceDB by product quantisation, in the nearest of many partitions around means.
 
-    A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. There are
-    ``num_partitions``, or the square root of the number of vectors, but no partition has fewer than 256 vectors; the
-    ``nprobes`` nearest are searched. ``oversampling`` times the depth are scored by the vectors themselves.
-
-    A rebuilt table may miss other neighbours: LanceDB draws its training sample without a seed. See
-    :class:`LanceTable`.
+    A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. ``oversampling`` times
+    the depth are scored by the vectors themselves. A rebuilt table may miss other neighbours: LanceDB draws its
+    training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -196,9 +192,8 @@ class LanceIvfPq(LanceTable):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range; nothing is opened."""
-        if self.num_partitions is not None:
-            check_at_least(1, num_partitions=self.num_partitions)
-        check_at_least(1, num_sub_vectors=self.num_sub_vectors, nprobes=self.nprobes, oversampling=self.oversampling)
+        check_at_least("index", 1, num_partitions=self.num_partitions, num_sub_vectors=self.num_sub_vectors)
+        check_at_least("index", 1, nprobes=self.nprobes, oversampling=self.oversampling)
 
     def _facts(self) -> list[Any]:
         return [self.TRAITS.version, self.num_partitions, self.num_sub_vectors]
@@ -219,10 +214,8 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """Search a table of LanceDB in a graph of near vectors, whose numbers take one byte each.
 
-    A million vectors share a graph, and all graphs are searched. The ``ef_search`` candidates are scored by the vectors
-    themselves, and no ranking is longer.
-
-    A rebuilt table may miss other neighbours: several threads build the graph. See :class:`LanceTable`.
+    A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves.
+    A rebuilt table may miss other neighbours: several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))
@@ -233,8 +226,8 @@ class LanceHnsw(LanceTable):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range; nothing is opened."""
-        check_at_least(2, m=self.m)
-        check_at_least(1, ef_construction=self.ef_construction, ef_search=self.ef_search)
+        check_at_least("index", 2, m=self.m)
+        check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def _facts(self) -> list[Any]:
         return [self.TRAITS.version, self.m, self.ef_construction]

@@ -20,7 +20,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
-from ragsweep.parts.indexes.vectors import blocks, check_at_least
+from ragsweep.parts.indexes.vectors import blocks
+from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 LONGEST = 2000
@@ -37,14 +38,11 @@ EXTENSION = 7_233_100
 class PgVector(ExternalIndex):
     """Find near vectors by a graph (HNSW) in a PostgreSQL database, and score them as the exact index does.
 
-    The database is given by ``url``, without a password, or by ``url_env``, the name of the environment variable that
-    holds the whole URL. Where the URL has no password, PostgreSQL's client takes it from PGPASSWORD or ``~/.pgpass``.
-
     A table is made, filled and indexed in one transaction, under an advisory lock: after a kill there is no table, and
     of two processes one waits. The database needs the extension ``vector``, which is created where that is allowed.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
-    other neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
+    other neighbours. Vectors have at most 2,000 numbers.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -66,11 +64,10 @@ class PgVector(ExternalIndex):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range, without any call."""
-        check_at_least(2, m=self.m)
-        check_at_least(1, ef_search=self.ef_search, timeout=self.timeout)
-        check_at_least(2 * self.m, ef_construction=self.ef_construction)
-        if self.build_workers is not None:
-            check_at_least(0, build_workers=self.build_workers)
+        check_at_least("index", 2, m=self.m)
+        check_at_least("index", 1, ef_search=self.ef_search, timeout=self.timeout)
+        check_at_least("index", 2 * self.m, ef_construction=self.ef_construction)
+        check_at_least("index", 0, build_workers=self.build_workers)
         for key, value, most in (
             ("m", self.m, 100),
             ("ef_construction", self.ef_construction, 1000),
@@ -143,11 +140,11 @@ class PgVector(ExternalIndex):
                         run("SELECT set_config(%s, %s, true)", setting, str(value))
                 links = f"m = {self.m}, ef_construction = {self.ef_construction}"
                 run(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (vector vector_ip_ops) WITH ({links})")
-            ((held,),) = run(f"SELECT count(*) FROM {name}")
+            ((count,),) = run(f"SELECT count(*) FROM {name}")
             indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
-        if held != len(vectors) or indexed != [(True,)]:
+        if count != len(vectors) or indexed != [(True,)]:
             lacks = "" if indexed == [(True,)] else ", without their index"
-            raise CallFailed(f"the table {name} holds {held} vectors{lacks}, not {len(vectors)}; drop it")
+            raise CallFailed(f"the table {name} holds {count} vectors{lacks}, not {len(vectors)}; drop it")
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         number = min(number, self.ef_search)

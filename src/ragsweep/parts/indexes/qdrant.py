@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
-from ragsweep.parts.indexes.vectors import check_at_least
+from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import Service
 
@@ -36,12 +36,8 @@ PAUSE = 0.2
 class Qdrant(ExternalIndex):
     """Find near vectors by the index of a Qdrant server, and score them like the exact index.
 
-    Every set of vectors and build parameters has a separate collection, named by their hash. An incomplete collection
-    is filled before it is searched; a complete one is reused. A search waits until the server has built its index. The
-    stored index is the collection's name.
-
-    A server builds its index with several threads: a rebuilt collection may miss other neighbours. No
-    ranking is longer than ``ef_search``.
+    A search waits until the server has built its index, with several threads: a rebuilt collection may miss other
+    neighbours. No ranking is longer than ``ef_search``.
     """
 
     NAME: ClassVar[str] = "collection"
@@ -63,9 +59,9 @@ class Qdrant(ExternalIndex):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range, without any call."""
-        check_at_least(2, m=self.m)
-        check_at_least(4, ef_construct=self.ef_construct)
-        check_at_least(1, ef_search=self.ef_search)
+        check_at_least("index", 2, m=self.m)
+        check_at_least("index", 4, ef_construct=self.ef_construct)
+        check_at_least("index", 1, ef_search=self.ef_search)
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
@@ -95,7 +91,7 @@ class Qdrant(ExternalIndex):
         return "path" if self.path is not None else ""
 
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Make sure that a collection holds all vectors, by position, and is indexed."""
+        """Fill a collection, unless it is complete, and wait for its index."""
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -121,7 +117,6 @@ class Qdrant(ExternalIndex):
             time.sleep(PAUSE)
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        """Return the positions (queries, number) of near vectors, padded with NO_CHUNK."""
         from qdrant_client import models
 
         # The client's local store searches exactly, and warns of settings without effect. A server searches at least as

@@ -20,13 +20,6 @@ PAIRS = 512
 SEED = 0
 
 
-def check_at_least(least: int, **values: int) -> None:
-    """Raise ConfigError for a parameter of an index below ``least``."""
-    for key, value in values.items():
-        if value < least:
-            raise ConfigError(f"index.{key} is {value}; it must be {least} or more")
-
-
 def check_pieces(key: str, number: int, dimension: int) -> None:
     """Raise ConfigError if vectors cannot be cut into this number of pieces of one length."""
     if dimension % number:

@@ -15,6 +15,7 @@ from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.service_settings import LIMITS, EndpointSettings
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -32,30 +33,6 @@ class OpenAIJudge(EndpointSettings):
     A reply must be JSON that conforms to the schema; a malformed reply is sent back once. Equal prompts of several
     metrics are sent once per process, and at temperature 0 so are repetitions by one metric. ``replicate`` is part of
     the address and of the seed only: a new number repeats all judgements.
-
-    Args:
-        base_url: Base URL of the endpoint; /chat/completions is appended.
-        model: Model name at the endpoint.
-        key_env: Name of the environment variable with the key; None: no key.
-        temperature: 0 for repeatable judgements; None: the service's default.
-        max_tokens: Length limit of one reply; a reply that reaches it is a failure. None: the service's default.
-        seed: Base seed; samples and replicates derive their own. None: no seed is sent.
-        thoughts: Tags of thoughts, which are removed from replies; None: replies are unchanged.
-        samples: Number of samples of each judgement, which is their mean, and fails if one sample fails.
-        replicate: Number of this repetition of all judgements.
-        fence: Whether text under judgement is fenced; without, prompts equal RAGAS's own.
-        structured: Whether the JSON schema is sent as response format; otherwise it is in the prompt only.
-        embeddings_model: Embedding model at the endpoint; None: no embeddings from an endpoint.
-        embeddings_base_url: Another endpoint for embeddings.
-        embeddings_key_env: Like key_env, for that endpoint.
-        embeddings: A local embedder, instead of an endpoint.
-        concurrency: Maximum number of concurrent calls.
-        timeout: Time limit of one attempt, seconds.
-        deadline: Time limit of a call with all its attempts, seconds.
-        retries: Maximum number of further attempts.
-        requests_per_minute: Rate limit; None: no limit.
-        tokens_per_minute: Rate limit; None: no limit.
-        labels: File with people's labels of answers, by which a sweep corrects its verdict; no call depends on it.
     """
 
     TRAITS = replace(
@@ -96,10 +73,8 @@ class OpenAIJudge(EndpointSettings):
         super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge")
-        for name, least in (("samples", 1), ("max_tokens", 1), ("replicate", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"judge.{name} is {getattr(self, name)}; it must be {least} or more")
+        check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
+        check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ConfigError(f"judge.temperature is {self.temperature}; it must be between 0 and 2")
         if self.embeddings_model is not None and self.embeddings is not None:

@@ -45,12 +45,7 @@ SHORT = 6
 
 
 class ExactMatch(AnswerMetric):
-    """Whether the answer equals a right one word for word: 1 or 0.
-
-    Args:
-        language: Language of the articles to drop; "label": French where the question's label ``language`` is French,
-            or where there is no label and the question is in French.
-    """
+    """Whether the answer equals a right one word for word: 1 or 0."""
 
     TRAITS = PartTraits(version="3")
     name = "exact_match"
@@ -69,11 +64,7 @@ class ExactMatch(AnswerMetric):
 
 
 class TokenF1(ExactMatch):
-    """Harmonic mean of precision and recall of the answer's words, best over the right answers.
-
-    Args:
-        language: As for ExactMatch.
-    """
+    """Harmonic mean of precision and recall of the answer's words, best over the right answers."""
 
     TRAITS = PartTraits(version="3")
     name = "token_f1"
@@ -88,9 +79,6 @@ class TokenRecall(ExactMatch):
     """Proportion of a right answer's words that the answer has, best over the right answers.
 
     A refusal scores 0; unanswerable questions are not scored.
-
-    Args:
-        language: As for ExactMatch.
     """
 
     TRAITS = PartTraits(version="2")
@@ -111,9 +99,6 @@ class ContainsAnswer(TokenRecall):
     A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not seen, and an
     answer that copies its context contains whatever that contains. The measure is the "sub-EM" of FlashRAG (Jin et al.
     2024), with whole words: ``15`` does not contain ``1``.
-
-    Args:
-        language: As for ExactMatch.
     """
 
     TRAITS = PartTraits(version="2")

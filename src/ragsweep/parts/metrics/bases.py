@@ -102,8 +102,7 @@ def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]
 def name_at(name: str, cutoff: int | None) -> str:
     """Return a metric's name with its cutoff (``recall_at_10``), or without for whole rankings.
 
-    Raises:
-        ConfigError: The cutoff is below 1.
+    Raises ConfigError if the cutoff is below 1.
     """
     if cutoff is not None and cutoff < 1:
         raise ConfigError(f"the cutoff of {name} must be at least 1, not {cutoff}")

@@ -34,12 +34,6 @@ class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
     A claim is a sentence, or a part of a sentence that ends with citations.
-
-    Args:
-        threshold: Proportion of the claim's content words that the passage must contain.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
     """
 
     TRAITS = PartTraits(version="3")
@@ -67,12 +61,6 @@ class CitationRecall(CitationsCorrect):
     """Proportion of the claims with content words that their cited passages together contain.
 
     An answer without citations scores 0.
-
-    Args:
-        threshold: Proportion of the claim's content words that the passages must contain.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
     """
 
     TRAITS = PartTraits(version="3")

@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 
 
 class ExpectedCountMet(Proportion):
-    """Whether the ranking has as many chunks as the question's ``expected_count`` says: 1 or 0.
+    """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
     The number of chunks is that of Results. A question without an expected count is not scored.
     """

@@ -83,17 +83,7 @@ WELCOME = ("correct_answer", "correct_refusal")
 
 
 class SuccessRate(AnswerMetric):
-    """Whether a question was answered correctly, or correctly refused: 1 or 0.
-
-    Args:
-        threshold: An answer is correct that contains a right one of at most six words, has this share of the words of
-            a longer one that contains no short one, or has all keywords of its question.
-        language: As for TokenF1, and for the stems of keywords.
-        match: As for KeywordCoverage.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
-    """
+    """Whether a question was answered correctly, or correctly refused: 1 or 0."""
 
     TRAITS = PartTraits(version="4")
     name: str = "success_rate"
@@ -124,18 +114,9 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the answer ends as the name says: 1 or 0, of the answerable questions, or else of the unanswerable ones.
+    """Whether the outcome is the one in the name: 1 or 0, over the answerable or over the unanswerable questions.
 
     The cells of a matrix; questions of the other row are not scored.
-
-    Args:
-        fate: The cell of the matrix; it is the metric's name.
-        threshold: As for SuccessRate.
-        language: As for SuccessRate.
-        match: As for SuccessRate.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
     """
 
     TRAITS = PartTraits(version="4")

@@ -28,15 +28,6 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
 
     Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
     longer than the model's window is cut. An answer without passages scores 0.
-
-    Args:
-        model: Folder or hub id of a cross-encoder with a class named entailment; None: nothing is judged.
-        threshold: Probability of entailment from which a sentence counts.
-        max_length: Maximum tokens of passage and sentence together; None: the model's own limit.
-        device: "auto", "cpu", "cuda", ...
-        dtype: "auto", "float32", "bfloat16" or "float16".
-        batch_size: Number of pairs computed at once.
-        download: Whether the model may be fetched from the hub.
     """
 
     TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)

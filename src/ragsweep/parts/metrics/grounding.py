@@ -28,7 +28,7 @@ from ragsweep.parts.sentences import LIBRARY, sentences
 
 
 class SupportMetric(AnswerMetric):
-    """A metric of what an answer says; conversation and refusals are not scored."""
+    """A metric of the text of an answer; conversation and refusals are not scored."""
 
     def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question)
@@ -103,13 +103,6 @@ class GroundingSemantic(SentenceMetric):
     """Proportion of the answer's sentences with a similar sentence in the context.
 
     An answer without passages scores 0. Of a sentence longer than the model's window the beginning is compared.
-
-    Args:
-        embedder: Embeds sentences as documents.
-        threshold: Cosine from which two sentences are similar.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

@@ -96,10 +96,6 @@ class JudgeSwayed(JudgeMetric):
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
     tried first, so that most questions cost one call. Sample and wrong reference depend on the texts only: all configs
     have the same sample.
-
-    Args:
-        judge: The judge.
-        share: Proportion of the questions in the sample: above 0, at most 1.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # change version with PROMPT and everything below it

@@ -132,12 +132,7 @@ class AnswerLanguage(AnswerMetric):
 class Latency:
     """Milliseconds of one question at a time, of one stage or summed over all: the mean, or the quantile in the name.
 
-    Args:
-        quantile: Aggregation over questions: .95 for the 95th percentile; None for the mean.
-        stage: The stage; "retrieval" for the sum of all but "generate", None for the sum of all.
-
-    Raises:
-        ConfigError: The quantile is not between 0 and 1.
+    The stage "retrieval" is the sum of all but "generate".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

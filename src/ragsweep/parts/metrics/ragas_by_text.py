@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import (
-    NO_ANSWERS,
-    NO_QUOTES,
-    NOTHING_RETRIEVED,
-    score_where,
-    score_with_evidence,
-)
+from ragsweep.core.missing import NO_ANSWERS, NO_QUOTES, NOTHING_RETRIEVED, score_where, score_with_evidence
 from ragsweep.core.types import EvaluationView, PartTraits, Passage, Question, Scores
 from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall

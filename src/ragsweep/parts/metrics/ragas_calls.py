@@ -81,8 +81,7 @@ def scorer(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Create a metric of ragas by name, bound to a session, and return its ``ascore``.
 
-    Raises:
-        ValueError: ragas refuses the options.
+    Raises ValueError if ragas refuses the options.
     """
     ragas = library()
     clients: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": ragas.judge(session)}

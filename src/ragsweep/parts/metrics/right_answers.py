@@ -131,14 +131,6 @@ class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
     A refusal of an answerable question scores 0; unanswerable questions are not scored.
-
-    Args:
-        match: "word": as whole words; "substring": also within longer words (``gratuit`` in ``gratuites``); "stem":
-            as words with the same Snowball stem (``gratuite`` in ``gratuits``).
-        language: Language of the stems; "label": the question's label ``language``, else detected, else English.
-
-    Raises:
-        ConfigError: ``language`` is unknown.
     """
 
     TRAITS = PartTraits(version="3")
@@ -217,9 +209,6 @@ class SemanticSimilarity(JudgedAnswerMetric):
 
     A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Of a text
     longer than the model's window the beginning is compared.
-
-    Args:
-        embedder: Embeds both texts as documents.
     """
 
     TRAITS = PartTraits(version="2", skips_abstained=True)

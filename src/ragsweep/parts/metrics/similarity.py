@@ -16,9 +16,6 @@ class ContextSimilarity(Proportion):
     """Mean cosine between the embeddings of the question and of each chunk of the context.
 
     Conversation and empty contexts are not scored. Of a text longer than the model's window the beginning is compared.
-
-    Args:
-        embedder: Embeds the question as a query and the chunks as documents.
     """
 
     TRAITS = PartTraits(version="1")

@@ -2,5 +2,3 @@
 
 from ragsweep.parts.outputs.structured import JsonObject
 from ragsweep.parts.outputs.text import FencedBlock, WholeText
-
-__all__ = ["FencedBlock", "JsonObject", "WholeText"]

@@ -11,16 +11,12 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
-from ragsweep.parts.code_blocks import code_blocks
+from ragsweep.parts.outputs.text import code_blocks
 
 
 @dataclass(eq=False)
 class JsonObject:
-    """Take the JSON object that an answer consists of, or that its last fenced block contains.
-
-    Args:
-        schema: JSON Schema of the object, or the name of a file with it; None: any object.
-    """
+    """Take the JSON object that an answer consists of, or that its last fenced block contains."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

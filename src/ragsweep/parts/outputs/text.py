@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.types import PartTraits
-from ragsweep.parts.code_blocks import code_blocks
+
+_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def code_blocks(text: str) -> list[tuple[str, str]]:
+    """List the fenced blocks of a text: the word after the opening fence, and the content."""
+    return [(match[2], match[3]) for match in _BLOCK.finditer(text)]
 
 
 @dataclass(eq=False)
@@ -24,11 +31,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Take the last block of an answer between two fences (three backticks or more).
-
-    Args:
-        language: Only blocks with this word after the opening fence; None: any.
-    """
+    """Take the last block of an answer between two fences (three backticks or more)."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

@@ -2,5 +2,3 @@
 
 from ragsweep.parts.queries.conversation import History, Last
 from ragsweep.parts.queries.rewrite import Rewrite
-
-__all__ = ["History", "Last", "Rewrite"]

@@ -23,12 +23,7 @@ class Last:
 
 @dataclass(eq=False)
 class History:
-    """Join the last turns of the conversation, oldest first, and the question, a line each.
-
-    Args:
-        turns: Number of latest turns before the question; None for all.
-        roles: Roles of these turns: "user", "assistant" or both.
-    """
+    """Join the last turns of the conversation, oldest first, and the question, a line each."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -40,7 +35,7 @@ class History:
         if self.turns is not None and self.turns < 1:
             raise ConfigError(f"query.turns is {self.turns}; it must be 1 or more, or null for all")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
-            raise ConfigError(f"query.roles must hold user, assistant or both, given {list(self.roles)!r}")
+            raise ConfigError(f"query.roles must be user, assistant or both, given {list(self.roles)!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Join the texts of each request."""

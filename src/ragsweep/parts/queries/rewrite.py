@@ -19,10 +19,6 @@ class Rewrite:
 
     The conversation is enclosed in fences that it cannot contain, so that instructions in it are not followed. A blank
     query counts as a failure.
-
-    Args:
-        llm: The model, with its limits and retries; its settings for answers do not apply.
-        instruction: The instruction to the model.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
@@ -42,7 +38,7 @@ class Rewrite:
                 " or transformers, or query=history"
             )
         if not self.instruction.strip():
-            raise ConfigError("query.instruction is empty; say how the question is to be rewritten")
+            raise ConfigError("query.instruction is empty; describe how to rewrite the question")
 
     def check_key(self) -> None:
         """Raise ConfigError if the key of the model is not in the environment, without any call."""

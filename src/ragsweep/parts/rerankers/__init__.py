@@ -4,5 +4,3 @@ from ragsweep.parts.rerankers.api import ApiReranker
 from ragsweep.parts.rerankers.cross_encoder import CrossEncoder
 from ragsweep.parts.rerankers.late_interaction import LateInteraction
 from ragsweep.parts.rerankers.none import NoReranker
-
-__all__ = ["ApiReranker", "CrossEncoder", "LateInteraction", "NoReranker"]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Floats
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.services.http_client import Service
@@ -55,8 +55,7 @@ class ApiReranker(ServiceSettings):
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         super().check()
-        if self.batch_size < 1:
-            raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
+        check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.

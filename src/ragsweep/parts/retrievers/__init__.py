@@ -5,5 +5,3 @@ from ragsweep.parts.retrievers.hybrid_convex import HybridConvex
 from ragsweep.parts.retrievers.hybrid_rrf import HybridRrf
 from ragsweep.parts.retrievers.none import NoRetriever
 from ragsweep.parts.retrievers.vector import Vector
-
-__all__ = ["Bm25", "HybridConvex", "HybridRrf", "NoRetriever", "Vector"]

@@ -42,10 +42,7 @@ class Bm25:
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="2",
-        filtering=frozenset({"min_score"}),
-        bounds=(0.0, None),
-        languages=LANGUAGES,
+        version="2", filtering=frozenset({"min_score"}), bounds=(0.0, None), languages=LANGUAGES
     )
 
     k1: float = 1.5

@@ -56,8 +56,7 @@ class HybridConvex:
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Fuse the legs' rankings into one of length ``depth``.
 
-        Raises:
-            ConfigError: A leg's scores exceed its declared bounds.
+        Raises ConfigError if a leg's scores exceed its declared bounds.
         """
         for name, (least, most) in self._bounds.items():
             scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]

@@ -4,5 +4,3 @@ from ragsweep.parts.routers.llm import Llm
 from ragsweep.parts.routers.none import NoRouter
 from ragsweep.parts.routers.rule import Rule
 from ragsweep.parts.routers.similarity import Similarity
-
-__all__ = ["Llm", "NoRouter", "Rule", "Similarity"]

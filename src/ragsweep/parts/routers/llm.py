@@ -43,7 +43,7 @@ class Llm(EndpointSettings):
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         super().check()
         if not self.instruction.strip():
-            raise ConfigError("router.instruction is empty; say when a message needs the corpus")
+            raise ConfigError("router.instruction is empty; describe which messages need the corpus")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request with its conversation so far. Raises EndpointFailed if none can be decided."""

@@ -11,6 +11,7 @@ from typing import ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits, Request, Route
 from ragsweep.core.words import word_count
+from ragsweep.parts.limits import check_at_least
 
 
 @dataclass(eq=False)
@@ -35,8 +36,7 @@ class Rule:
                 re.compile(pattern)
             except (re.error, TypeError) as fault:
                 raise ConfigError(f"router.conversation[{number}]: {pattern!r} is no pattern: {fault}") from None
-        if self.most_words < 1:
-            raise ConfigError(f"router.most_words is {self.most_words}; it must be 1 or more")
+        check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request by its question alone."""

@@ -38,8 +38,7 @@ class Http(ServiceSettings):
     conversation so far (a list of role and content; within a list, its items). ``answer``, ``contexts``,
     ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the response (see
     :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. If the response is a
-    stream of events, the texts at ``answer`` are joined. Text within tags of ``thoughts`` is removed from answers.
-    Change ``version`` when the system changes, because its responses are stored.
+    stream of events, the texts at ``answer`` are joined.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))

@@ -19,6 +19,7 @@ from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
 from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.systems.responses import Returned, to_response
 from ragsweep.services.thoughts import TAGS, check_tags
 
@@ -34,9 +35,8 @@ class Python:
     The function takes the question, and the conversation so far (a list of role and content) if it has a second
     parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``scores``,
     ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception is that
-    question's failure. Text within tags of ``thoughts`` is removed from answers. The function's module must be trusted.
-    The address of a result contains the module's source, that of the modules of its package that it imports, and
-    ``version``: change it when anything else changes that the function depends on.
+    question's failure. The address of a result contains the source of the module, which must be trusted, and of the
+    imported modules of its package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -60,8 +60,7 @@ class Python:
                 f" variable {TRUSTED}={package}"
             )
         check_tags(self.thoughts, "system")
-        if self.concurrency < 1:
-            raise ConfigError(f"system.concurrency is {self.concurrency}; it must be 1 or more")
+        check_at_least("system", 1, concurrency=self.concurrency)
         if not callable(self._function):
             raise ConfigError(f"system.function: {self.function} is not callable")
 

@@ -38,10 +38,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
     The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
     null or blank, or begins with one of the refusals, is an abstention; an answer that ends within thoughts is a
-    failure.
-
-    Raises:
-        ValueError: A value has the wrong type or length.
+    failure. Raises ValueError if a value has the wrong type or length.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)

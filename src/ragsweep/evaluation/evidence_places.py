@@ -1,0 +1,95 @@
+"""Map labels to the passages that they mark: spans of the corpus, whatever its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.types import Corpus, Evidence, GoldenSet
+from ragsweep.golden.anchors import composed, in_order, resolve, visible_words
+
+Numbers = NDArray[np.int64]
+Row = tuple[int, int, int, int, bool]
+
+
+class Label(NamedTuple):
+    """A relevant evidence, and the question it belongs to."""
+
+    n: int  # of the question
+    evidence: Evidence
+    where: str  # its place in a file, for messages
+
+
+class Places(NamedTuple):
+    """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
+
+    A whole document counts as a passage of one character, so that any of its chunks covers it.
+    """
+
+    evidence: Numbers
+    document: Numbers
+    start: Numbers
+    end: Numbers
+    whole: NDArray[np.bool_]
+
+
+def relevant_labels(golden: GoldenSet) -> list[Label]:
+    """List the labels with a grade above 0, in the order of the questions."""
+    return [
+        Label(n, evidence, evidence.where or f'question "{question.id}"')
+        for n, question in enumerate(golden.questions)
+        for evidence in question.evidence
+        if evidence.grade > 0
+    ]
+
+
+@memoize_by_identity
+def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
+    """Find the passages of all relevant labels, by label, document and start, once for all chunkings of a corpus.
+
+    If passages may be repeated, an anchor also marks every other document in which it occurs. Raises InputError for
+    labels that name unknown documents and anchors that do not occur, all of them at once.
+    """
+    faults, labels = Faults(), relevant_labels(golden)
+    rows = sorted(
+        [*_labelled(corpus, labels, faults), *(_repeated(corpus, labels) if golden.repeated_passages else ())]
+    )
+    faults.raise_any()
+    table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    return Places(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(bool))
+
+
+def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
+    # By document: the search forms of recent texts are cached.
+    for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
+        evidence = labels[n].evidence
+        document = corpus.position.get(evidence.document)
+        if document is None:
+            fact = f'the label names the document "{evidence.document}", which is not in the corpus'
+            faults.add(labels[n].where, fact)
+        elif evidence.anchor is None:
+            yield n, document, 0, 1, True
+        else:
+            spans = resolve(corpus.texts[document], evidence.anchor, evidence.start)
+            yield from ((n, document, start, end, False) for start, end in spans)
+            if not spans:
+                place = "" if evidence.start is None else f" at character {evidence.start}"
+                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}'
+                faults.add(labels[n].where, fact)
+
+
+def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
+    # Searching for the longest word, then for all, is much cheaper than resolving.
+    anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
+    rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
+    longest = [max(words, key=len, default="") for *_, words in rows]
+    for document, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
+        plain = composed(text)
+        for (n, own, anchor, words), word in zip(rows, longest, strict=True):
+            if word in plain and own != identifier and in_order(plain, words):
+                yield from ((n, document, start, end, False) for start, end in resolve(text, anchor, None))

@@ -1,0 +1,122 @@
+"""Make the nodes that change rankings: excluded documents, low scores, reranking, parents, the context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
+from ragsweep.core.spans import parents_of
+from ragsweep.core.types import NO_CHUNK, Floats, Rankings, Spans
+from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
+from ragsweep.parts.reordering import Reordering, reorder
+
+Compute = Callable[[StageContext, Rows], Any]
+
+Pair = tuple[str, int]
+"""A query and the position of a chunk."""
+
+PAIRS = 256
+"""Pairs that are scored and stored together."""
+
+
+def ranking_node(
+    stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Compute, label: str = "", stored: bool = True
+) -> Node:
+    """Make a rows node of rankings; a failed one is not stored."""
+    return Node(
+        stage, spec, inputs, compute, "rows", label, Rankings, stored=stored, cacheable=lambda found: ~found.failed
+    )
+
+
+def step_node(
+    stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
+) -> Node:
+    """Make a rows node of a step of the pipeline; computing most steps is faster than reading their results back."""
+    return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
+
+
+def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
+    """Remove each search text's excluded documents from its ranking; return the node itself if there are none."""
+    if not excluded:
+        return found
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        position = work.get(corpus).position
+        dropped = [[position[name] for name in excluded.get(text, ())] for text in rows]
+        return drop_documents(work.get(found, rows), work.get(chunks).document, dropped)
+
+    pairs = content_hash([[text, *names] for text, names in sorted(excluded.items())])
+    return step_node("exclude", {"excluded": pairs}, (found, corpus, chunks), compute)
+
+
+def drop_scores(found: Node, least: float | None) -> Node:
+    """Drop the chunks that score below ``least``; None keeps all."""
+    if least is None:
+        return found
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        return drop_below(work.get(found, rows), least)
+
+    return step_node("drop", {"min_score": least}, (found,), compute)
+
+
+def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]:
+    """Return the keys of the pairs of each query and its first candidates."""
+    found = zip(rows, ranking.positions[:, :candidates], strict=True)
+    return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in found]
+
+
+def pair_node(
+    part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
+) -> Node:
+    """Make the node of a reranker's scores of pairs; a call of ``score`` gets at most PAIRS of them."""
+
+    def compute(work: StageContext, keys: Rows) -> Floats:
+        scores = [np.empty(0, np.float32)]
+        for start in range(0, len(keys), PAIRS):
+            some = keys[start : start + PAIRS]
+            split = (key.split("\t", 1) for key in some)
+            scores.append(score(work, [(query, int(position)) for position, query in split]))
+            work.keep(some, scores[-1])
+            work.progress(start + len(some), len(keys))
+        return np.concatenate(scores)
+
+    return Node("rerank", spec, inputs, compute, "rows", result=np.ndarray, check=key_check(part))
+
+
+def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
+    """Order the first candidates by the scores of their pairs; the rest follow in their old order."""
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        ranking: Rankings = work.get(first, rows)
+        keys = [key for row in pair_keys(how.candidates, ranking, rows) for key in row]
+        return reorder(ranking, work.get(pairs, keys), how)
+
+    return step_node("reorder", how._asdict(), (first, pairs), compute, stored=True)
+
+
+def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
+    """Replace found chunks by the parents that contain them."""
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        narrow: Rankings = work.get(ranking, rows)
+        found = Spans(*(np.append(column, 0)[narrow.positions] for column in work.get(chunks)))
+        wide = parents_of(found, work.get(parents))
+        return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), parents.address)
+
+    return step_node("widen", {}, (ranking, chunks, parents), compute)
+
+
+def cut_to_context(ranking: Node, counts: Node, top_k: int, budget: int | None) -> Node:
+    """Cut rankings to the first ``top_k`` chunks, and to those that fit into a budget of tokens, if there is one."""
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        first = work.get(ranking, rows).first(top_k)
+        return first if budget is None else cut_to_budget(first, work.get(counts)["tokens"], budget)
+
+    if budget is None:
+        return step_node("context", {"top_k": top_k}, (ranking,), compute)
+    return step_node("context", {"top_k": top_k, "budget": budget}, (ranking, counts), compute)

@@ -1,0 +1,134 @@
+"""Warnings of a result, and the cost of its answers and judgements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.evaluation.repetition import lost_warning
+from ragsweep.parts.answer_outputs import read_outputs
+from ragsweep.stages.executor import Executor
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.external_system import AlignedContext
+
+CUT_WARNING = 0.01
+"""Least share of tokens beyond the embedder's window that causes a warning."""
+
+
+def result_warnings(
+    executor: Executor, experiment: Experiment, views: Sequence[EvaluationView], lost: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield the warnings about a config's result.
+
+    ``views``: one for each repetition of the answers; ``lost``: metric -> questions scored without a failed repetition.
+    """
+    if located := experiment.graph.located:
+        yield from _system_warnings(executor.get(located))
+    for embeddings in map(executor.get, experiment.graph.embeddings):
+        yield from _window_warning(embeddings, experiment.graph.chunks.spec.parameters.get("size"))
+    yield from _unread_warning(experiment, views)
+    yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
+    yield from lost_warning(lost, len(views[0].questions))
+
+
+def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
+    if aligned.unknown:
+        yield (
+            f"{aligned.unknown} contexts of the system were not found in the corpus, and cover no evidence; return"
+            " the ids of documents (or document:start-end), or texts as the corpus has them"
+        )
+    if aligned.rising:
+        yield (
+            f"the scores of the system rise along its list for {aligned.rising} questions, as distances do; its order"
+            " is kept, and scores of 1, 1/2, 1/3 ... replace its own"
+        )
+
+
+def _window_warning(embeddings: Embeddings, size: object) -> Iterator[str]:
+    if (share := cut_share(embeddings)) >= CUT_WARNING:
+        cut = int((embeddings.tokens > embeddings.tokens_read).sum())
+        yield (
+            f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are longer"
+            f" than its window; {_smaller_chunks(embeddings, size)}"
+        )
+
+
+def _unread_warning(experiment: Experiment, views: Sequence[EvaluationView]) -> Iterator[str]:
+    read = any("output" in metric.needs for metric in experiment.metrics)
+    outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
+    if unread := sum(bool(one.unreadable) for some in outputs for one in some):
+        yield (
+            f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score of the metrics that"
+            " read them; the column output_fault names the fault of each"
+        )
+
+
+def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Iterator[str]:
+    is_measured = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
+    # A system without answers is scored by its contexts.
+    if answers and not is_measured and not experiment.graph.located:
+        yield (
+            "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
+            " - /metrics/answers@_global_.metrics"
+        )
+    models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
+    if len(models) > 1:  # of one address
+        yield f"the answers are of several models ({', '.join(models)}): the service has changed its model; name one"
+
+
+def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
+    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the present one."""
+    window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
+    if not isinstance(size, int) or longest <= window:
+        return "choose a smaller chunker.size"
+    return f"try chunker.size={max(math.floor(size * window / longest / 10) * 10, 1)}"
+
+
+def cut_share(embeddings: Embeddings) -> float:
+    """Return the share of the tokens beyond the window of the embedder."""
+    return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
+
+
+def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
+    """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
+    view, items = views[0], list[tuple[str, Sequence[Any]]]()
+    for one in views:
+        items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
+        items += [("generate", one.answers.answers)] if one.answers else []
+    items += [("route", view.routes)] if view.routes else []
+    items += [("query", view.queries)] if view.queries else []
+    usage: dict[str, dict[str, float]] = {}
+    for stage, rows in items:
+        total = usage.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
+        distinct = list(dict(zip(table.judged, rows, strict=True)).values())
+        for one in distinct:
+            for name, amount in one.usage._asdict().items():
+                total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
+        if stage != "route":  # no model is named; NaN if a model has no price
+            total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
+    for total in usage.values():
+        if not total["calls"] or np.isnan(total.get("money", 0.0)):
+            total.pop("money", None)
+    return usage
+
+
+def _new_verdicts(
+    table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
+) -> Iterator[list[Judgement]]:
+    """Yield a repetition's verdicts by metric; equal answers to a question are judged once, and cost nothing again."""
+    before = views[: next(n for n, one in enumerate(views) if one is view)]
+    for name, verdicts in view.judgements.items():
+        known = [one for one in before if one.answers]
+        if any(one.judgements[name] is verdicts for one in before):
+            continue
+        texts = [{one.answers.answers[n].text for one in known if one.answers} for n in range(len(verdicts))]
+        assert view.answers is not None or not before
+        own = [one.text for one in view.answers.answers] if view.answers else [""] * len(verdicts)
+        yield [Judgement() if text in seen else one for one, text, seen in zip(verdicts, own, texts, strict=True)]
