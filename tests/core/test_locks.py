@@ -44,7 +44,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def holds_within(process: subprocess.Popen[str], seconds: float) -> bool:
-    assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         return bool(selector.select(seconds)) and process.stdout.readline() == "held\n"

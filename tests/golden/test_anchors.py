@@ -132,7 +132,6 @@ def test_the_nearest_passage_of_a_long_quote_is_found_quickly() -> None:
     text = " ".join(f"word{n}" for n in range(2000))
     quote = " ".join([*(f"other{n}" for n in range(60)), "word1500 word1501", *(f"more{n}" for n in range(60))])
     found = nearest_passage(text, quote)  # once exponential in the words before the common ones
-    assert found
     assert found[0] == text.index("word1440")
 
 

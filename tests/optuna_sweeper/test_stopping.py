@@ -181,7 +181,6 @@ def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
     given = settings(stop={"patience": 9}, folder=str(tmp_path / "search"), plots=False)
     write_summary(study, given, tmp_path)
     plain, summary = summarise(study, given), read_summary(tmp_path / "search")
-    assert summary is not None
     assert [trial["job"] for trial in plain["trials"] if "job" in trial] == list(summary.trials) == [0, 1, 2]
     assert all("duplicate_of" in trial for trial in plain["trials"] if "job" not in trial)
     assert plain["states"]["COMPLETE"] == 3

@@ -54,7 +54,6 @@ def numbers(text: str) -> list[str]:
 def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline() -> None:
     decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
     against = compared(decision).choice.baseline
-    assert against is not None
     assert (decision.kind, decision.chosen) == ("better", "b")
     found = facts(decision)["against_baseline"]
     assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
@@ -100,7 +99,6 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     decision = decide(scored("a", base), scored("b", other), baseline="a")
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("open", "b")
-    assert against is not None
     assert 0.5 < against.probability < 0.9
     assert percent(against.probability) in sentence(decision)
     needed = [line for line in evidence(decision) if "takes about" in line]

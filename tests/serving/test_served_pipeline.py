@@ -61,7 +61,6 @@ def test_contexts_are_those_of_the_evaluation(overrides: tuple[str, ...], tmp_pa
                  f"{one.document}:{one.start}-{one.end}" for one in found.context]  # fmt: skip
         assert names == result.outcomes["context"][n]
         if "answer" in result.outcomes:
-            assert found.answer is not None
             assert found.answer.text == result.outcomes["answer"][n]
         assert found.milliseconds["total"] > 0
     assert len(result.outcomes["question"]) == len(GOLDEN)

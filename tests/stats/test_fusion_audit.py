@@ -134,7 +134,6 @@ def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_ru
     """The fused config has .73 of 100 questions, its vector leg .84."""
     fused, vector = [1.0] * 73 + [0.0] * 27, [0.0] * 5 + [1.0] * 84 + [0.0] * 11
     found = better_leg(hybrid(fused, {"bm25": [0.0] * 100, "vector": vector}))
-    assert found
     assert (found.leg, found.metric, found.questions, found.overrides) == (
         "vector",
         "recall",
@@ -159,7 +158,6 @@ def test_a_leg_is_named_where_it_is_better_beyond_chance_or_by_much(
 def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
     typed = ("retriever=hybrid_rrf", "retriever.k=20", "retriever.legs.vector.min_score=0.2", "top_k=3")
     found = better_leg(replace(planted_legs(20, 0, 20), overrides=typed, reranking={"moved": 1.0}))
-    assert found
     assert found.overrides == ("retriever=vector", "retriever.min_score=0.2", "reranker=none")
     exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
     assert (better_leg(replace(planted_legs(20, 0, 20), overrides=exchanged)) or found).overrides == (

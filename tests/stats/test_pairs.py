@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison, compare_configs
 from ragsweep.stats.pairs import Family
-from ragsweep.stats.verdict import Kind
 from recorded import changed_table
 from weighed import METRIC, noisy, scored
 
-MIRRORED: dict[Kind, Kind] = {
-    "the same": "the same", "equal": "equal", "open": "open",
-    "shown better": "shown worse", "likely better": "likely worse",
-    "shown worse": "shown better", "likely worse": "likely better",
-}  # fmt: skip
+SIDES = ("shown better", "likely better", "likely worse", "shown worse")
+MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
 
 
 def table(results: Sequence[Result], baseline: str | None = None) -> SweepComparison:

@@ -18,11 +18,8 @@ from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import Kind, PairVerdict, pair_verdict, shown_kind
 
-MIRRORED: dict[Kind, Kind] = {
-    "the same": "the same", "equal": "equal", "open": "open",
-    "shown better": "shown worse", "likely better": "likely worse",
-    "shown worse": "shown better", "likely worse": "likely better",
-}  # fmt: skip
+SIDES = ("shown better", "likely better", "likely worse", "shown worse")
+MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,6 @@ def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
                 for one in pair]  # fmt: skip
 
     gap = holdout_gap(results(-0.05), results(0.0), METRIC)
-    assert gap is not None
     assert (gap.tune, gap.change) == (pytest.approx(np.average(lead, weights=weights)), pytest.approx(-0.05))
     share = np.array(weights) / sum(weights)
     error = np.sqrt(np.square(share * (lead - share @ lead)).sum())
@@ -124,6 +123,5 @@ def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
         rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
         one = replace(one, outcomes=changed_table(one, {REPEATED: rows} | ({"weight": weight} if weight else {})))
         found = variance_shares([one], score_matrix([one], METRIC))
-        assert found is not None
         shares.append(found.answers)
     assert shares[0] > 0.5 > 0.1 > shares[1]

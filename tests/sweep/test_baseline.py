@@ -148,7 +148,6 @@ def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
 def test_an_unknown_name_is_one_clear_error(tmp_path: Path) -> None:
     run = record(tmp_path, *(scored({"ndcg": normal(n / 20)}) for n in range(10)))[-1]
     found = find_recorded(run[:8], Ledger(tmp_path))
-    assert found is not None
     assert found.run == run
     with pytest.raises(InputError, match=r'^baseline=nobody: .*"nobody"') as raised:
         find_recorded("nobody", Ledger(tmp_path))

@@ -151,7 +151,6 @@ def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune", 1), measured("elsewhere", 0.9, "tune")]
     held = [measured("a", 0.3, "holdout"), measured("b", 0.35, "holdout", 1)]
     found = holdout_gap(held, tuned, METRIC)
-    assert found is not None
     assert (found.config, found.over) == ("b", "a")
     assert found.tune == pytest.approx(np.mean(noisy(0.7, seed=1) - noisy(0.5)))
     assert found.change == pytest.approx(-0.15)

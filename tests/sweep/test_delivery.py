@@ -136,7 +136,6 @@ def test_failed_job_is_a_failure_in_the_ledger(machines: Machines) -> None:
 
 
 def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(machines: Machines) -> None:
-    assert machines.command.session.remote
     machines.command.session.remote.warn = lambda text: None
 
     def exchanges(jobs: Sequence[Job]) -> list[JobReturn]:
@@ -155,7 +154,6 @@ def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(m
 
 def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Machines) -> None:
     warnings: list[str] = []
-    assert machines.command.session.remote
     machines.command.session.remote.warn = warnings.append
 
     def damages(jobs: Sequence[Job]) -> list[JobReturn]:

@@ -65,7 +65,6 @@ def test_the_page_loads_nothing() -> None:
     read = Reader(write_page(sheets.page(source(grid({"3": 0.0, "5": 0.1})))))
     assert not any({"src", "href"} & attributes.keys() for _, attributes in read.elements)
     (policy,) = [a["content"] for tag, a in read.elements if tag == "meta" and a.get("http-equiv")]
-    assert policy is not None
     assert policy.startswith("default-src 'none'")
     assert "http" not in policy
 
