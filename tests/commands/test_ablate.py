@@ -155,13 +155,8 @@ def test_an_override_stands_for_the_values_it_sweeps() -> None:
 def recorded(folder: Path, *overrides: str) -> Result:
     """Make the result that a config of the small dataset would have, without running it."""
     made = experiments(None)(overrides)
-    parameters = {
-        **made.parameters,
-        "retriever": "bm25",
-        "reranker": "none",
-        "chunker": "recursive",
-        "prompt": "default",
-    }
+    options = {"retriever": "bm25", "reranker": "none", "chunker": "recursive", "prompt": "default"}
+    parameters = {**made.parameters, **options}
     return scored({"context_ndcg": normal(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
 
 
@@ -206,10 +201,7 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
 def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     then = recorded(tmp_path, *write_dataset(tmp_path), "top_k=2")
-    forgotten = scored(
-        {"m": [0.0]}, overrides=then.overrides[:-1], parameters=then.parameters, signature=then.signature
-    )
-    found = prepare(forgotten, [], ["retriever.b"], None)
+    found = prepare(replace(then, overrides=then.overrides[:-1]), [], ["retriever.b"], None)
     assert found.same
     assert "top_k=2" in found.cases[0].overrides
 

@@ -100,9 +100,7 @@ def test_the_report_is_written_in_any_case_and_another_layout_has_its_way_in(
 def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten questions without a field of a generation pass; one whose evidence is not found is named."""
     lines: list[dict[str, Any]] = []
-    for n, name in enumerate(
-        ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "juniper"]
-    ):
+    for n, name in enumerate(("alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "yew")):
         (place / "pages" / f"{name}.md").write_text(f"# {name}\n\nThis tree has {n + 10} metres of wood.\n")
         evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})

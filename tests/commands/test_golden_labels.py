@@ -49,10 +49,8 @@ def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
     assert golden([*words, "old=old.jsonl", "out=golden.jsonl", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["counts"] == {"moved": 1, "edited": 0, "deleted": 1, "ambiguous": 0}
-    assert [(one["where"], one["kind"]) for one in report["changes"]] == [
-        ("golden.jsonl:1", "moved"),
-        ("golden.jsonl:2", "deleted"),
-    ]
+    kinds = {one["where"]: one["kind"] for one in report["changes"]}
+    assert kinds == {"golden.jsonl:1": "moved", "golden.jsonl:2": "deleted"}
     first, second = read_lines(place / "golden.jsonl")
     assert first["evidence"] == [{"document": "tree/alder", "anchor": "10 metres", "grade": 2}]
     assert first["distractors"] == ["tree/alder"]
@@ -96,10 +94,8 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
     write_lines(place / "after.jsonl", after)
     assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")] == [
-        ("golden.jsonl", None, None),
-        ("after.jsonl", None, None),
-    ]
+    sets = [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")]
+    assert sets == [("golden.jsonl", None, None), ("after.jsonl", None, None)]
     assert found == {
         "counts": {"added": 1, "removed": 0, "renamed": 1, "changed": 1},
         "added": [{"id": "q3", "question": "Why?"}],
@@ -155,10 +151,7 @@ def test_add_takes_the_passage_that_is_chosen(
     assert first["evidence"][0]["document"] == "alder"
     assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
     changes = read_changes(place / "mine.jsonl")
-    assert [(one["version"], one["command"], one["added"]) for one in changes] == [
-        (1, "golden add", 1),
-        (2, "golden add", 1),
-    ]
+    assert [(one["version"], one["command"], one["added"]) for one in changes] == [(n, "golden add", 1) for n in (1, 2)]
     assert [one["before"] for one in changes] == [None, changes[0]["after"]]
     assert {one["who"] for one in changes} == {second["audit"]["created_by"]}
     capsys.readouterr()
@@ -208,9 +201,8 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
         assert golden(["partition", "set.jsonl", f"share={share}"]) == 0
         tune, holdout = (read_lines(place / f"set.{side}.jsonl") for side in ("tune", "holdout"))
         assert sorted([*tune, *holdout], key=lambda one: int(one["id"][1:])) == entries
-        assert {one["evidence"][0]["document"] for one in tune}.isdisjoint(
-            one["evidence"][0]["document"] for one in holdout
-        )
+        documents = [{one["evidence"][0]["document"] for one in side} for side in (tune, holdout)]
+        assert documents[0].isdisjoint(documents[1])
         assert len(holdout) == pytest.approx(100 * share, abs=6)
         held[share] = {one["id"] for one in holdout}
     before = read_state(place / "set.jsonl", Faults()).digest

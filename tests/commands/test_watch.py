@@ -113,9 +113,8 @@ def test_documents_that_have_moved_on_are_a_stale_index(
     same.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert watch(["handbook@champion", *since, "--corpus", str(same)]) == 0
     changed = [{**row, "text": row["text"].replace("shed", "cellar")} for row in rows[:12]] + rows[12:19]
-    (tmp_path / "today.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in [*changed, {"id": "new", "text": "Something else."}])
-    )
+    changed.append({"id": "new", "text": "Something else."})
+    (tmp_path / "today.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
     capsys.readouterr()
     assert watch(["handbook@champion", *since, "--corpus", str(tmp_path / "today.jsonl")]) == 1
     assert "Stale index: 12 documents changed, 1 new, 1 gone" in " ".join(capsys.readouterr().out.split())

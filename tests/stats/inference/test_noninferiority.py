@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from matrices import matrices, matrix, normal, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import UNSEEN, gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate, superior
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
@@ -49,7 +49,8 @@ def test_few_that_differ_count_one_more_by_hand() -> None:
     assert found.slack == pytest.approx(0.02)
     losses = np.array([0.0] * 99 + [-1.0, -1.01])  # the last one is added: the mean, less the largest difference
     assert found.low == pytest.approx(0.03 + losses.mean() - 1.6602 * losses.std(ddof=1) / math.sqrt(101), rel=0.01)
-    assert found.decision == "inconclusive"
+    assert (found.decision, found.note) == ("inconclusive", FEW_DIFFER)
+    assert gate(matrix([[1.0] * 100, [1.0] * 99 + [0.0]]), 0.2).note == ""
 
 
 @pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.1), (20, 0.02), (60, 0.02), (200, 0.02)])
