@@ -37,9 +37,6 @@ from scored import normal, record, refuse, scored
 ROOT = Path(__file__).parent.parent.parent
 
 
-# --- values next to a value ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -76,9 +73,6 @@ def test_options_are_exchanged_where_that_asks_for_nothing_else() -> None:
 def test_every_option_that_is_tried_exists() -> None:
     for group, options in OPTIONS.items():
         assert {path.stem for path in (config_folder() / group).glob("*.yaml")} >= set(options)
-
-
-# --- overrides ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,8 +115,6 @@ def test_what_is_carried_over_composes(before: str, after: str) -> None:
     )
     assert exchanged["_target_"] == plain["_target_"]
 
-
-# --- cases --------------------------------------------------------------------------------------------------------
 
 PARAMETERS: Mapping[str, str] = {"retriever": "bm25", "reranker": "none", "top_k": "5", "retriever.k1": "1.5",
                                  "seed": "0", "embedder.model": "bundled"}  # fmt: skip
@@ -232,9 +224,6 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     read_command(["sweeps=ablate_abababab_2"], multirun=False)
 
 
-# --- what is said at the end --------------------------------------------------------------------------------------
-
-
 def test_changes_are_told_by_how_much_they_matter() -> None:
     base = normal(0.5)
 
@@ -266,9 +255,6 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     record(tmp_path, scored({"ndcg": normal(0.5)}))
     cases = {"RUN": [], 'no result of a run "z"': ["z"], "--factors": ["1", "--factors", "a"]}
     refuse(ablate, cases, "--path", str(tmp_path))
-
-
-# --- as a user types it -------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,8 @@ def pair(tmp_path: Path) -> list[str]:
     """Two runs: the second is better by .2 on average, and worse by .3 on one of two categories."""
     before, gains = normal(0.5), normal(0.7, 20, 0.05, 1) + normal(-0.3, 20, 0.05, 2)
     after = [one + gain for one, gain in zip(before, gains, strict=True)]
-    results = [scored({"ndcg": scores}, {"category": CATEGORY}, name=f"top_k={k}", parameters={"top_k": k})
-               for k, scores in (("3", before), ("5", after))]  # fmt: skip
+    labels, rows = {"category": CATEGORY}, (("3", before), ("5", after))
+    results = [scored({"ndcg": row}, labels, name=f"top_k={k}", parameters={"top_k": k}) for k, row in rows]
     return [*record(tmp_path, *results), "--path", str(tmp_path)]
 
 

@@ -137,9 +137,6 @@ def test_markdown_says_what_is_decided(tmp_path: Path) -> None:
     assert "| pass | ndcg | all | 40 questions | .500 -> .600 | +.100 | margin 0.02 |" in text
 
 
-# --- critical questions -------------------------------------------------------------------------------------------
-
-
 def listed(folder: Path, *lines: str) -> list[str]:
     path = folder / "critical.txt"
     path.write_text("\n".join(lines) + "\n", "utf-8")
@@ -216,9 +213,6 @@ def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: 
         read_questions(Path(path), {f"q{n}" for n in range(40)} | {"q90"})
 
 
-# --- what is typed ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["ndcg", "ndcg=", "=.02", "ndcg=x", "ndcg=-1", "ndcg=nan", "ndcg=inf", "ndcg=%"])
 def test_a_margin_that_is_none_is_one_clear_line(text: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f'"{text}" is none; write METRIC=NUMBER')) as raised:
@@ -242,9 +236,6 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         '--at-least: "ndcg" is none': ["--candidate", "1", "--at-least", "ndcg"],
         "--each: applies to a --margin": [*options[:4], "--each", *margin, "--at-least", "b=1"],
     })  # fmt: skip
-
-
-# --- the example in the documentation -----------------------------------------------------------------------------
 
 
 def workflow() -> dict[str, Any]:
@@ -277,9 +268,6 @@ def test_the_workflow_of_the_documentation_runs_on_changes_and_its_commands_exis
             compose_jobs(read_command([word for word in words[2:] if "=" in word and "$" not in word], False))
 
 
-# --- what was dropped, and what cannot be seen --------------------------------------------------------------------
-
-
 def test_questions_that_the_candidate_dropped_count_as_its_worst_case(tmp_path: Path) -> None:
     """A candidate that scores 0 on a sixth of the questions must not pass by leaving them out."""
     before = normal(0.6, 180)
@@ -308,9 +296,6 @@ def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded
     assert decided(tmp_path, *other, "--margin", "ndcg=.02")[0] == 3
     assert decided(tmp_path, *other, "--margin", "ndcg=.08")[0] == 0
     assert decided(tmp_path, *named(tmp_path, same, same), "--margin", "ndcg=.02")[0] == 0
-
-
-# --- better by a gain, and good enough ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
@@ -343,8 +328,6 @@ def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
         gate(["--candidate", run, "--path", str(tmp_path), "--at-least", "latency_ms=3"])
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
 
-
-# --- suites that grow, and an anchor against creep -----------------------------------------------------------------
 
 NDCG = {"metrics": {"ndcg_at_10": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": 10}}}
 WHOLE = {"config": NDCG}

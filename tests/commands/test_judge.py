@@ -123,9 +123,6 @@ def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
     assert scores.corrected_mean.value == pytest.approx(scores.mean - 0.1, abs=1e-3)
 
 
-# --- from the ledger ----------------------------------------------------------------------------------------------
-
-
 def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result:
     """Make a result with one judged metric."""
     ids = [f"q{n}" for n in range(len(scores))]

@@ -179,9 +179,6 @@ def test_nothing_heavy_is_loaded(place: StorePlace) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# --- sizes and ages -------------------------------------------------------------------------------------------
-
-
 def test_sizes_and_ages_as_people_type_them() -> None:
     sizes = {"500MB": 5e8, "1.5 kB": 1500, "1GiB": 2**30, "0B": 0, "7b": 7}
     ages = {"12h": 43200, "30d": 2592000, "45m": 2700, "0.5 s": 0.5, "2W": 1209600}

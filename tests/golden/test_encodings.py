@@ -19,14 +19,8 @@ JAPANESE = "日本語の文書です。"
 PAGE = '<html><head><meta charset="{}"><title>Menu</title></head><body><p>{}</p></body></html>'
 OLDER = '<head><META http-equiv="Content-Type" content="text/html; charset={}"></head><body><p>{}</p></body>'
 XHTML = '<?xml version="1.0" encoding="{}"?><html><body><p>{}</p></body></html>'
-WIDE = {
-    "utf-16": b"",
-    "utf-16-le": b"\xff\xfe",
-    "utf-16-be": b"\xfe\xff",
-    "utf-32-le": b"\xff\xfe\x00\x00",
-    "utf-32-be": b"\x00\x00\xfe\xff",
-    "utf-8": b"\xef\xbb\xbf",
-}
+WIDE = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-8": b"\xef\xbb\xbf"}
+WIDE |= {"utf-32-le": b"\xff\xfe\x00\x00", "utf-32-be": b"\x00\x00\xfe\xff"}
 
 
 def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -70,9 +64,10 @@ def test_a_page_that_declares_no_known_encoding_is_refused_with_its_byte(tmp_pat
         folder(tmp_path, menu=page)
 
 
-@given(
-    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
-)
+LINES = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+@given(text=st.text(LINES))
 @pytest.mark.parametrize("encoding", WIDE)
 def test_a_byte_order_mark_gives_the_encoding(
     tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str

@@ -24,8 +24,6 @@ def put(folder: Path, text: str | bytes) -> Path:
     return path
 
 
-# --- trec_eval's own files ---------------------------------------------------------------------------------------
-
 PATTERNS = {
     r"ndcg": Ndcg, r"ndcg_cut_(\d+)": Ndcg, r"map": MeanAveragePrecision, r"map_cut_(\d+)": MeanAveragePrecision,
     r"recall_(\d+)": Recall, r"set_recall": Recall, r"P_(\d+)": Precision, r"success_(\d+)": HitRate,
@@ -61,8 +59,6 @@ def test_every_value_of_trec_evals_expected_files(collections: Path, expected: s
             checked += 1
     assert checked == values
 
-
-# --- writing -----------------------------------------------------------------------------------------------------
 
 NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e-45])
 ROWS = st.lists(NUMBERS, min_size=1, max_size=9)

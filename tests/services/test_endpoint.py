@@ -70,9 +70,7 @@ def test_schema_is_sent(server: LlmServer) -> None:
     said = asyncio.run(endpoint(server).chat(messages("q"), schema=loose, schema_name="verdict")).text
     asyncio.run(endpoint(server).chat(messages("q"), schema=strict))
     forms = [one.request.body["response_format"]["json_schema"] for one in server.log]
-    assert forms == [
-        {"name": "verdict", "schema": loose}, {"name": "answer", "schema": strict, "strict": True}
-    ]  # fmt: skip
+    assert forms == [{"name": "verdict", "schema": loose}, {"name": "answer", "schema": strict, "strict": True}]
     assert said.startswith('{"score": ')
 
 

@@ -121,29 +121,22 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    with (
-        serving(faults={"bad_request": 1}) as server,
-        pytest.raises(EndpointFailed, match="so were the 7 calls before"),
-    ):
+    refused = pytest.raises(EndpointFailed, match="so were the 7 calls before")
+    with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16
 
 
-def test_one_refused_question_fails_alone() -> None:
+def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_words() -> None:
     with serving(faults={"bad_request": 0.2}, seed=1) as server:
-        found = ask_all(endpoint(server), 30)
+        made = endpoint(server)
+        found = ask_all(made, 30)
     refused = [one for one in server.log if one.fault]
     assert 0 < len(refused) < 15
     assert sum(text == f"[{missing.REFUSED_BY_SERVICE}]" for text in found.values()) == len(refused)
     assert len(server.log) == len(found) == 30
-
-
-def test_failed_calls_are_counted_by_reason_with_the_service_s_own_words() -> None:
-    with serving(faults={"bad_request": 0.2}, seed=1) as server:
-        made = endpoint(server)
-        found = ask_all(made, 30)
     ((reason, (count, words)),) = made.session.meter.failures.items()
-    assert (reason, count) == (missing.REFUSED_BY_SERVICE, sum(text.startswith("[") for text in found.values()))
+    assert (reason, count) == (missing.REFUSED_BY_SERVICE, len(refused))
     assert words.startswith(f"{server.base_url}/chat/completions failed: status 400: ")
 
 
@@ -164,11 +157,7 @@ def test_model_that_answers_under_another_name_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "count"),
-    [
-        (0.1, 60),
-        *(pytest.param(s, 1000, marks=pytest.mark.nightly) for s in (0, 0.01, 0.1, 0.3)),
-    ],
+    ("share", "count"), [(0.1, 60), *(pytest.param(s, 1000, marks=pytest.mark.nightly) for s in (0, 0.01, 0.1, 0.3))]
 )
 def test_mixed_faults_cost_requests_and_no_answers(share: float, count: int) -> None:
     with serving() as sound:
@@ -185,9 +174,6 @@ def test_mixed_faults_cost_requests_and_no_answers(share: float, count: int) -> 
     assert len(server.log) == count + sum(faults.values())
     assert len(server.log) <= count * (1.25 if share <= 0.1 else 2)
     assert set(good_answers(server).values()) == {1}
-
-
-# --- an endpoint that is down --------------------------------------------------------------------------------------
 
 
 KINDS_OF_DOWN = ("server_error", "rate_limited_seconds", "rate_limited", "rate_limited_absurd", "drop", "hang", "html")
@@ -212,9 +198,8 @@ def test_service_that_is_down_is_left_alone_and_the_error_is_one_line(
 def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
-    with pytest.raises(
-        EndpointFailed, match=r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
-    ):
+    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
+    with pytest.raises(EndpointFailed, match=said):
         ask_all(made, 1000)
 
 
@@ -232,9 +217,6 @@ def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) ->
         server.faults = {}
         server.wait(0.3)
         assert len(ask_all(made, 30)) == 30
-
-
-# --- time ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["hang", "slow_drip"])

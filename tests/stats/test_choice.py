@@ -60,9 +60,6 @@ def turned(results: Sequence[Result]) -> list[Result]:
     return found
 
 
-# --- which one ----------------------------------------------------------------------------------------------------
-
-
 def test_largest_expected_mean_is_chosen_whichever_direction_is_better() -> None:
     for results in (drawn(0.5, 0.6, 0.65), turned(drawn(0.5, 0.6, 0.65))):
         one = chosen(results)
@@ -136,9 +133,6 @@ def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answer
     assert chosen(results, refusing={0}, context_tokens=100).row == 0
 
 
-# --- within limits ------------------------------------------------------------------------------------------------
-
-
 def test_limits_leave_the_largest_expected_mean_within_them() -> None:
     results = drawn(0.5, 0.6, 0.7, tokens=(100, 500, 900))
     found = chosen(results, context_tokens=500)
@@ -158,9 +152,6 @@ def test_no_config_within_the_limits_is_no_choice_beside_the_best_without_them()
 def test_a_limit_on_what_is_no_cost_is_refused() -> None:
     with pytest.raises(InputError, match=r'"latency_p95".*latency_p95_ms'):
         chosen(drawn(0.5, 0.6), latency_p95=3)
-
-
-# --- cheaper, and hardly worse ------------------------------------------------------------------------------------
 
 
 def test_the_cheapest_that_loses_less_than_the_tolerance_is_chosen() -> None:
@@ -201,9 +192,6 @@ def test_money_decides_before_tokens_and_tokens_where_money_is_equal() -> None:
     equal, cheap = np.full((3, 200), 2.0), np.tile([[2.0], [2.0], [1.0]], 200)
     assert chosen(with_costs(results, "cost_per_1000", cheap)).row == 2
     assert chosen(with_costs(results, "cost_per_1000", equal)).row == 1
-
-
-# --- what is expected ---------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30)

@@ -119,9 +119,6 @@ def test_labels_follow_the_questions_that_are_asked_for() -> None:
     assert labels_of(one, ["q2", "q1"]) == {"category": ["b", ""]}
 
 
-# --- the factors of a sweep ---------------------------------------------------------------------------------------
-
-
 def test_swept_parameters_are_factors() -> None:
     grid = [(k, k1) for k in "35" for k1 in ("1.2", "1.5")]
     factors = factor_values([config(top_k=k, retriever__k1=k1) for k, k1 in grid])

@@ -61,9 +61,6 @@ def test_configs_that_answer_with_fields_of_the_case_are_references_unless_there
     assert list_references([expected]) == []
 
 
-# --- which is better ----------------------------------------------------------------------------------------------
-
-
 def test_differences_stand_against_the_choice_where_no_baseline_is_declared() -> None:
     results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
     found = judged(*results)
@@ -110,9 +107,6 @@ def test_twenty_equal_configs_have_a_choice_that_is_not_called_better_and_its_lu
     found = judged(*results, baseline="x=2")
     row, observed = int(found.ranked.argmax()), float(found.ranked.max() - found.ranked[0])
     assert (questions_needed(observed, float(found.power.spread[row]), level=found.power.level) or 0) > 100
-
-
-# --- evidence and words agree --------------------------------------------------------------------------------------
 
 
 def helped_and_hurt() -> list[Result]:
@@ -204,8 +198,6 @@ def test_the_order_of_typing_changes_no_choice_no_verdict_and_no_reference(
     assert sets[0] == sets[1]
 
 
-# --- slices -------------------------------------------------------------------------------------------------------
-
 CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n in range(200)]
 
 
@@ -230,9 +222,6 @@ def test_slices_of_the_reference_and_the_best_are_compared() -> None:
     assert {len(one.estimate) for one in found.slices} == {20}
     assert len(found.differences.estimate) == 22
     assert judged(*results).sliced == tuple(range(21, 1, -1))
-
-
-# --- what is compared ---------------------------------------------------------------------------------------------
 
 
 def test_reason_is_given_where_nothing_is_compared() -> None:
@@ -327,9 +316,6 @@ def test_headline_metrics_are_compared_too() -> None:
     assert judged(*results).others["context_tokens"][1].estimate.tolist() == [-400.0, 0.0]
 
 
-# --- what to run --------------------------------------------------------------------------------------------------
-
-
 def costly(**limits: float) -> list[Result]:
     config = {"constraints": {"latency_p95_ms": None, **limits}}
     rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.5, 2, 500.0, 900.0)]
@@ -400,9 +386,6 @@ def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     assert result_facts(conclude(found))["margin"] == pytest.approx(0.05)
 
 
-# --- amounts ------------------------------------------------------------------------------------------------------
-
-
 def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categories: bool = False) -> list[Result]:
     """Make configs whose objective is a lognormal amount, in ms."""
     generator = np.random.default_rng(3)
@@ -444,9 +427,6 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
     assert found.means[1] > found.means[0]
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, True]
     assert found.selection_bias.winner == found.choice.row == 1
-
-
-# --- what can only rise -------------------------------------------------------------------------------------------
 
 
 def prefix(top_k: int, scores: Sequence[float] | np.ndarray, metric: str = "context_recall") -> Result:
@@ -494,9 +474,6 @@ def test_no_loss_is_possible_between_prefixes_in_either_direction() -> None:
     assert guard(results, found.compared, 2, 0) is None
     assert guard(results, found.compared, 0, 2) is None
     assert guard(deeper("token_f1"), judged(*deeper("token_f1")).compared, 2, 0) is not None
-
-
-# --- no number contradicts another --------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

@@ -108,9 +108,6 @@ def test_labels_within_bounds_and_marks_of_right_and_wrong_are_accepted(values: 
     check_scale(labels, {"m": (0.5, 0.6) if marks else (-2, 3), "unlabelled": (0, 0)})
 
 
-# --- differences ---------------------------------------------------------------------------------------------------
-
-
 def test_intervals_hold_where_some_answers_are_the_same_and_those_of_both_were_labelled_apart() -> None:
     held = 0
     for seed in range(400):
@@ -152,9 +149,6 @@ def test_weights_count_in_corrections() -> None:
     found = correct_difference(matrix, match_labels(whole, M, weighed, ["", ""], matrix), (0, 1))
     differences = matrix.scores[1] - matrix.scores[0]
     assert found.value == pytest.approx(np.average(differences, weights=weights))
-
-
-# --- the gate ------------------------------------------------------------------------------------------------------
 
 
 def gated(folder: Path, results: list[Result], labels: list[HumanLabel], *conditions: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.comparison import compare_configs
 from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
 from ragsweep.stats.inference.power import questions_needed

@@ -106,8 +106,6 @@ def test_an_interval_alone_decides_on_a_slice() -> None:
         assert shown_kind(*given_flags) == kind
 
 
-# --- laws ---------------------------------------------------------------------------------------------------------
-
 ENDS = st.floats(-0.2, 0.2)
 
 

@@ -101,9 +101,6 @@ def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
         with_baseline(command, [other, *jobs[1:]])
 
 
-# --- recorded configs -----------------------------------------------------------------------------------------------
-
-
 def sweep(folder: Path, parent: str, *means: float, **config: object) -> Ledger:
     results = [
         scored({"ndcg": normal(mean, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), parameters={"k": f"{n}"},
@@ -169,9 +166,6 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
     assert "vs mine#1" in done["known"][1]
     assert "baseline=nobody" in done["unknown"][1]
     assert "other questions" in done["other"][1]
-
-
-# --- tables of questions --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("tables", "expected"), [("chosen", {1, 2}), ("all", {0, 1, 2, 3})])

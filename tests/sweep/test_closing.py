@@ -51,8 +51,9 @@ def printed(came: closing.SweepSummary) -> list[str]:
 
 def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4))
-    lines = printed(summarise_sweep(ledger, ledger.records("sweep"), weighed=False))
-    assert "ragsweep  #1 a" in "\n".join(lines)
+    came = summarise_sweep(ledger, ledger.records("sweep"), weighed=False)
+    assert "ragsweep  #1 a" in "\n".join(printed(came))
+    assert came.verdict is None
 
 
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
@@ -98,10 +99,8 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     scores = [0.0] * 12 + [1.0] * 40
     fused = scored("b", scores)
     leg = [1.0] * 4 + scores[4:]
-    traces = [
-        json.dumps({"held": [1], "legs": {"vector": [1]}, "ranked": [1], "scores": {"vector": {METRIC: score}}})
-        for score in leg
-    ]
+    trace = {"held": [1], "legs": {"vector": [1]}, "ranked": [1]}
+    traces = [json.dumps({**trace, "scores": {"vector": {METRIC: score}}}) for score in leg]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
     best = replace(fused, outcomes=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
     came = summarise_sweep(ledger := kept(tmp_path, scored("a", [0.0] * 52), best), ledger.records("sweep"))
@@ -126,11 +125,6 @@ def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> 
     assert came.gap is None
 
 
-def test_sweep_that_was_broken_off_has_none_either(tmp_path: Path) -> None:
-    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
-    assert summarise_sweep(ledger, ledger.records("sweep"), weighed=False).verdict is None
-
-
 def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
@@ -141,9 +135,6 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     assert isinstance(came.verdict, NoComparison)
     assert "could not be made: ZeroDivisionError: division by zero" in " ".join(" ".join(printed(came)).split())
     assert "results.csv" in parent_run(came, "sweep").files
-
-
-# --- tune against holdout -----------------------------------------------------------------------------------------
 
 
 def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
@@ -173,10 +164,6 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert came.gap is not None
     assert parent_run(came, "s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
     shown = " ".join(" ".join(printed(came)).split())
-    assert (
-        "gap: #2 b, the best on the tune questions, led by +.192 over #1 a there and leads by +.092 here,"
-        " a change of -.100 [-.118, -.082]" in shown
-    )
     assert "The holdout was used once" in shown
     assert summarise_sweep(ledger, ledger.records("first")).gap is None
     assert "The holdout was used once" in " ".join(printed(summarise_sweep(ledger, ledger.records("first"))))

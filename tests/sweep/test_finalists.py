@@ -16,7 +16,7 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.comparison import NoComparison, compare_configs
 from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder
@@ -38,13 +38,8 @@ def held(result: Result, mean: float, seed: int = 0) -> Result:
     return replace(other, parameters={**result.parameters, "partition": "holdout"})
 
 
-FIELD = [
-    tuned("first", 0.3, 100),
-    tuned("dear", 0.602, 900, 1),
-    tuned("cheap", 0.6, 10, 2),
-    tuned("middle", 0.601, 500, 3),
-    tuned("poor", 0.2, 1, 4),
-]
+ROWS = (("first", 0.3, 100), ("dear", 0.602, 900), ("cheap", 0.6, 10), ("middle", 0.601, 500), ("poor", 0.2, 1))
+FIELD = [tuned(*row, seed) for seed, row in enumerate(ROWS)]
 
 
 def names(results: list[Result]) -> list[str]:
@@ -84,9 +79,8 @@ def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
 
 def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     outcomes = [held(FIELD[0], 0.25), held(FIELD[1], 0.5, 1), Failure(f"cheap{SUFFIX}", (), {}, "broke")]
-    summary = collect_finalists(
-        [*outcomes, held(FIELD[4], 0.1)], FIELD[:3], METRIC
-    )  # the poor one is of an earlier choice
+    earlier = held(FIELD[4], 0.1)  # of an earlier choice
+    summary = collect_finalists([*outcomes, earlier], FIELD[:3], METRIC)
     assert [one.error for one in summary.failures] == ["broke"]
     lines = [text for _, text in summary.lines()]
     assert lines[0] == "ndcg of 2 configs on 210 questions that the search has not seen"
@@ -181,9 +175,8 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}
     summary = summarise_sweep(ledger, ledger.records("search"))
     assert len(summary.results) == 5
-    assert {one.name for one in summary.finalists.results} == {
-        f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)
-    }
+    expected = {f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)}
+    assert {one.name for one in summary.finalists.results} == expected
     assert parent_run(summary, "s").metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 
@@ -195,9 +188,8 @@ def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path:
     for broken in ("", "[]", "{}", '{"format": "other/1"}'):
         (folder / "study.json").write_text(broken)
         assert read_summary(folder) is None
-    left = StudySummary(
-        states={"COMPLETE": 2, "REPEATED": 1}, trials={0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}
-    )
+    trials = {0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}
+    left = StudySummary(states={"COMPLETE": 2, "REPEATED": 1}, trials=trials)
     assert left.tags() == {"ragsweep.trials": "2 complete, 1 repeated"}
     assert left.trial_tags() == {0: {"ragsweep.trial": "3", "ragsweep.trial_state": "COMPLETE"}}
     assert left.broken() == {0: "a <= 1"}

@@ -170,9 +170,6 @@ def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: d
         assert not path.is_file() or b"hunter22" not in path.read_bytes()
 
 
-# --- who is at a search, in the ledger ----------------------------------------------------------------------------
-
-
 @pytest.fixture
 def opened(tmp_path: Path) -> tuple[Ledger, Sweep]:
     ledger = Ledger(tmp_path)

@@ -132,9 +132,6 @@ def test_other_launchers_are_left_alone() -> None:
     assert through_queue(OmegaConf.create({"_target_": "a.JoblibLauncher"}), launch) is launch
 
 
-# --- in a job -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException], None]]:
     """Stand for submitit's handler of the signal by which SLURM takes a job back: return what sets what it raises."""

@@ -135,9 +135,6 @@ def test_bounds_hold_at_every_look_together() -> None:
     assert lower_bound(np.zeros((0, 4)), np.zeros((0, 4))).tolist() == []
 
 
-# --- the running leader ----------------------------------------------------------------------------------------
-
-
 def compared(values: np.ndarray, asked: list[int] | None = None, starts: list[int] | None = None) -> np.ndarray:
     configs, questions = values.shape
     return deficits(values, np.array(asked or [questions] * configs), np.array(starts or range(questions)))

@@ -196,7 +196,7 @@ def rare(questions: int, gain: float, loss: float, losing: float, seed: int) -> 
 
 @pytest.mark.parametrize(("questions", "unseen"), [(50, 60), (100, 60), (300, 0)])
 def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int, unseen: int) -> None:
-    """600 candidates worse by the margin that lose 1 on 6 of 100: at most 7.7 % pass, three errors (by t 20, and 10)."""
+    """600 candidates worse by the margin that lose 1 on 6 of 100: at most 7.7 % pass, three errors (by t: 20, 10)."""
     found = [gate(rare(questions, 0.01, 1.0, 0.059, seed), 0.05) for seed in range(600)]
     assert sum(one.decision == "pass" for one in found) <= 46
     assert sum(one.note == UNSEEN for one in found) >= unseen

@@ -60,9 +60,6 @@ def test_a_large_share_of_large_gains_survives_and_small_gains_do_not() -> None:
     assert (found.survives, found.seen) == (False, 2)  # the resampled critical value of such differences is of 84 %
 
 
-# --- seen, and large ----------------------------------------------------------------------------------------------
-
-
 def test_losses_are_seen_where_ten_clusters_lose_half_a_mean_gain() -> None:
     gains = np.array([0.3] * 60 + [-0.2] * SEEN + [0.0] * 30)
     assert losses_are_seen(gains, np.arange(100))
@@ -78,9 +75,6 @@ def test_the_largest_loss_follows_from_bounds_where_there_are_any() -> None:
     assert largest_losses(scores) == (largest_loss(scores, falls=True), largest_loss(scores, falls=False))
     assert largest_loss(scores * 100, falls=True) == pytest.approx(70)
     assert largest_loss(np.zeros(0), falls=True) == 0
-
-
-# --- p-values -----------------------------------------------------------------------------------------------------
 
 
 def test_the_chance_is_that_of_exponential_weights() -> None:
