@@ -91,9 +91,7 @@ def test_every_option_that_is_tried_exists() -> None:
         (["+retriever.legs.bm25.extra=1"], "bm25", ["retriever=bm25", "+retriever.extra=1"]),
     ],
 )  # fmt: skip
-def test_a_leg_keeps_its_settings_when_the_retriever_is_exchanged(
-    base: Sequence[str], option: str, expected: Sequence[str]
-) -> None:
+def test_a_leg_keeps_its_settings_in_a_retriever(base: Sequence[str], option: str, expected: Sequence[str]) -> None:
     before = next((line.partition("=")[2] for line in base if line.startswith("retriever=")), "hybrid_rrf")
     assert sorted(with_option(base, "retriever", before, option)) == sorted(expected)
 
@@ -164,9 +162,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
-def test_where_nothing_is_left_to_change_each_change_has_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = recorded(tmp_path, *write_dataset(tmp_path))
     with pytest.raises(RagsweepError) as raised:

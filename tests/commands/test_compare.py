@@ -38,9 +38,7 @@ def pair(tmp_path: Path) -> list[str]:
     return [*record(tmp_path, *results), "--path", str(tmp_path)]
 
 
-def test_the_difference_is_that_of_the_questions_paired(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_difference_is_of_paired_questions(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, *pair)
     (row,) = table_rows(found["table"])
     assert row["difference"] == pytest.approx(0.2)
@@ -120,9 +118,7 @@ def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -
     assert signed(value) == told
 
 
-def test_the_configs_of_a_sweep_have_the_verdict_that_the_sweep_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Against a declared baseline, or among all pairs: a pair alone has a narrower interval."""
     rows = [normal(0.5 + n / 100, seed=n) for n in range(5)]
     for parent, config in (("a" * 32, {}), ("b" * 32, {"baseline": 1})):

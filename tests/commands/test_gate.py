@@ -169,9 +169,7 @@ def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
     assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
 
 
-def test_critical_questions_are_those_with_the_label_and_each_that_is_lost_is_named_with_its_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of four critical questions two are worse and one had no score before; the others are not critical."""
     labels, texts = {"critical": ["true"] * 4 + [""] * 6}, [f"How is {n} done?" for n in range(10)]
     columns = ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)

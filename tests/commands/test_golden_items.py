@@ -57,9 +57,7 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
     assert [row["none_scores"] for row in rows] == (~HITS.any(axis=0)).tolist()
 
 
-def test_few_configs_say_only_what_none_and_all_of_them_answer(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_few_configs_list_only_what_none_or_all_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert items(["feed", "--path", str(folder)]) == 0
     printed = capsys.readouterr().out
     nobody = np.flatnonzero(~HITS[:3].any(axis=0))

@@ -42,9 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "golden.jsonl", "corpus=new.jsonl"]
     assert golden([*words, "old=old.jsonl", "out=golden.jsonl", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
@@ -135,9 +133,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
 
 
-def test_add_takes_the_passage_that_is_chosen(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["How tall is an alder tree?", "corpus=old.jsonl"]
     monkeypatch.setattr("builtins.input", lambda _: "")
     assert golden(["add", "mine.jsonl", *words]) == 1
@@ -163,9 +159,7 @@ def test_add_takes_the_passage_that_is_chosen(
     assert str(fault.value).count("missing.jsonl") == 1
 
 
-def test_add_without_a_question_takes_the_evidence_of_those_without_any(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "table.csv").write_text(
         "id,question,answer,answerable\nq1,How tall is it?,10 metres,yes\nq2,Is it evergreen?,It is,yes\n"
         "q3,Where does it grow?,It grows beside water.,yes\nq4,Who planted it?,,no\n"

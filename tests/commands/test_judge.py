@@ -165,9 +165,7 @@ def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
 
 
-def test_labels_without_a_verdict_are_counted_by_the_reason_of_the_failed_judgement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = judged([1.0, 0.0, math.nan, math.nan, math.nan])
     why = [{}, {}, {FAITHFUL: "truncated"}, {FAITHFUL: "truncated"}, {FAITHFUL: "malformed"}]
     recorded(tmp_path, replace(result, outcomes=changed_table(result, {"unscored": list(map(json.dumps, why))})))

@@ -33,9 +33,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_sweeps_and_single_runs_are_listed_with_what_was_swept_and_the_best(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert list_runs(["--path", path]) == 0
     printed = capsys.readouterr().out
     (sweep,) = [line for line in printed.splitlines() if line.startswith("feedfeed")]
@@ -64,9 +62,7 @@ def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
         find_run(path, "feed#2")
 
 
-def test_a_config_is_shown_with_its_settings_metrics_and_missed_questions(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(["feed#1", "--path", path]) == 0
     printed = capsys.readouterr().out
     assert "top_k=3" in printed

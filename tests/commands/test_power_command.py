@@ -38,9 +38,7 @@ def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pyte
     assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 200, None)
 
 
-def test_configs_of_an_untracked_sweep_are_judged_as_the_sweep_judges_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = [scored({"ndcg": normal(0.5, 200, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(4)]
     ledger = Ledger(tmp_path)
     names = tuple(one.name for one in results)
@@ -62,9 +60,7 @@ def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: py
     assert (row["spread"], row["detectable"]) == (pytest.approx(0.2, rel=0.1), pytest.approx(np.expm1(exact), rel=0.01))
 
 
-def test_a_smaller_effect_needs_more_questions_and_more_configs_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_smaller_effects_and_more_configs_need_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [*record(tmp_path, scored({"ndcg": normal(0.5)}), scored({"ndcg": normal(0.6, seed=1)}))]
     options = [*runs, "--path", str(tmp_path)]
     usual, small, many = (

@@ -120,9 +120,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["evict", "--all"], "--yes removes without confirmation"),
     ],
 )
-def test_bad_input_exits_2_with_one_line_and_changes_nothing(
-    typed: list[str], message: str, place: StorePlace, call: Call
-) -> None:
+def test_bad_input_exits_2_and_changes_nothing(typed: list[str], message: str, place: StorePlace, call: Call) -> None:
     before = tree(place.path)
     status, _, err = call(*typed)
     assert status == 2

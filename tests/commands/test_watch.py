@@ -103,9 +103,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert sorted(one["question"] for one in added) == sorted(FRENCH)
 
 
-def test_documents_that_have_moved_on_are_a_stale_index(
-    served: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began = ask(served, QUESTIONS)
     since = ["--since", f"{(time.time() - began) / 60 + 0.01:.4f}m", "--tolerance", "latency=1000"]
     rows = [json.loads(line) for line in (served.folder / "corpus.jsonl").read_text().splitlines()]
@@ -137,9 +135,7 @@ def test_documents_that_have_moved_on_are_a_stale_index(
         (["handbook@champion", "--experiment", "x"], InputError, 'no experiment "x"; there are "assistant"'),
     ],
 )
-def test_bad_input_is_one_sentence(
-    served: SimpleNamespace, typed: list[str], error: type[Exception], said: str
-) -> None:
+def test_bad_input_is_refused(served: SimpleNamespace, typed: list[str], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         watch(typed)
 

@@ -128,9 +128,7 @@ class TestPartsOfOthers:
         (folder / edited).write_text(PACKAGE[edited] + "CONSTANT = 2\n")
         assert (self.digest(target) != before) is another
 
-    def test_what_is_installed_beside_a_module_is_not_its_own(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_packages_beside_a_module_are_not_its_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         installed = folder / "site-packages"
         installed.mkdir()
         monkeypatch.syspath_prepend(installed)

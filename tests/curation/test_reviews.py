@@ -85,9 +85,7 @@ def post(server: ReviewServer, name: str, body: Any = None, **headers: str) -> t
     return status, json.loads(text)
 
 
-def test_whenever_the_server_is_killed_every_confirmed_judgement_is_in_the_file_once(
-    served: ReviewServer, golden: Path, tmp_path: Path
-) -> None:
+def test_confirmed_judgements_survive_a_kill_once_each(served: ReviewServer, golden: Path, tmp_path: Path) -> None:
     journal = served.review.journal.path
     for n in range(10):
         body = {"id": f"j{n}", "task": served.review.tasks[n]["task"], "action": "reject" if n == 3 else "accept"}
@@ -248,9 +246,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=range(len(DAMAGES)))
-def test_damaged_line_of_a_journal_is_refused_with_its_number_and_nothing_is_folded(
-    damage: bytes, golden: Path
-) -> None:
+def test_damaged_line_of_a_journal_is_refused_with_its_number(damage: bytes, golden: Path) -> None:
     journal, before = golden.with_name("golden.jsonl.reviews.jsonl"), golden.read_bytes()
     journal.write_bytes(json.dumps(GIVEN).encode() + b"\n" + damage + b"\n")
     content = journal.read_bytes()

@@ -152,9 +152,7 @@ def test_the_evidence_of_the_tool_is_found_in_the_corpus(tmp_path: Path, name: s
     assert label["document"] == "alder.md"
 
 
-def test_an_answer_of_squad_is_evidence_where_it_begins_and_a_question_without_one_is_unanswerable(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_of_squad_is_evidence_and_a_question_without_one_is_unanswerable(tmp_path: Path) -> None:
     first, second = imported(tmp_path, "squad.jsonl").entries
     assert A in first["evidence"][0]["anchor"]
     assert first["content"]["passage"] == "The alder measures 10 metres when it is old."

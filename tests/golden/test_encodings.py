@@ -44,9 +44,7 @@ def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]
         ("koi8-r", "koi8-r", "Привет"),
     ],
 )
-def test_a_page_is_read_in_the_encoding_it_declares(
-    tmp_path: Path, page: str, declared: str, encoding: str, text: str
-) -> None:
+def test_page_is_read_as_it_declares(tmp_path: Path, page: str, declared: str, encoding: str, text: str) -> None:
     texts, notes = folder(tmp_path, menu=page.format(declared, text).encode(encoding))
     assert texts == {"menu.html": text}
     assert notes == (f"read as {encoding}, which it declares: menu.html",)
@@ -69,9 +67,7 @@ LINES = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1
 
 @given(text=st.text(LINES))
 @pytest.mark.parametrize("encoding", WIDE)
-def test_a_byte_order_mark_gives_the_encoding(
-    tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str
-) -> None:
+def test_byte_order_mark_is_the_encoding(tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str) -> None:
     file = tmp_path_factory.mktemp("marked") / "a.txt"
     file.write_bytes(WIDE[encoding] + f"x{text}".encode(encoding))
     faults = Faults("windows-1252")  # the mark is surer

@@ -161,9 +161,7 @@ SIZES = st.fixed_dictionaries(dict.fromkeys(KINDS, st.integers(0, 12)))
 
 @settings(deadline=None)
 @given(SIZES, st.integers(1, 60), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_sample_is_stable_nested_and_in_proportion(
-    sizes: dict[str, int], limit: int, seed: int, chance: random.Random
-) -> None:
+def test_sample_is_stable_and_proportional(sizes: dict[str, int], limit: int, seed: int, chance: random.Random) -> None:
     questions = mixed(sizes)
     drawn = sample(questions, limit, seed)
     assert len(drawn) == min(limit, len(questions))

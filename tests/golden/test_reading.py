@@ -195,9 +195,7 @@ def test_whatever_json_writes_is_read_without_fault(
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_whatever_bytes_a_file_holds_reading_ends_in_rows_and_faults(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_are_read_as_rows_and_faults(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = written(tmp_path_factory.mktemp("bytes"), content)
     rows, faults = rows_and_faults(path)
     lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]

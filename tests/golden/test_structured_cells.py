@@ -198,9 +198,7 @@ def test_structure_is_read_or_refused_and_never_a_text_with_brackets(
 @pytest.mark.parametrize("reader", sorted(READERS.keys() - NO_ANSWERS))
 @given(value=ANSWERS, notation=st.sampled_from(NOTATIONS[:3]))
 @QUIET
-def test_several_right_answers_are_read_in_every_notation(
-    tmp_path: Path, reader: str, value: Any, notation: Callable[[Any], Any]
-) -> None:
+def test_answers_in_every_notation(tmp_path: Path, reader: str, value: Any, notation: Callable[[Any], Any]) -> None:
     wanted = list(dict.fromkeys(value["text"] if isinstance(value, dict) else value))
     texts = READERS[reader](tmp_path, {"id": "q", "question": "Why?", "reference": notation(value)})
     assert [text for text in texts if text not in ("", "Why?")] == wanted

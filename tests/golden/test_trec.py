@@ -77,9 +77,7 @@ def test_written_scores_fall_strictly_and_move_no_further_than_they_must(row: li
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ROWS)
-def test_run_that_was_written_is_read_back_in_the_same_order_by_us_and_by_pytrec_eval(
-    tmp_path: Path, row: list[float]
-) -> None:
+def test_written_run_is_read_in_its_order_by_us_and_pytrec_eval(tmp_path: Path, row: list[float]) -> None:
     names = [f"d{n}" for n in range(len(row))]
     path = put(tmp_path, write_run({"q": list(zip(names, row, strict=True))}))
     read = read_run(path)["q"]

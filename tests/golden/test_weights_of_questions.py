@@ -117,9 +117,7 @@ WEIGHTS = st.lists(st.floats(0.1, 100), min_size=1, max_size=5)
 
 
 @given(WEIGHTS, WEIGHTS, st.floats(0.001, 0.999))
-def test_unanswerable_questions_get_their_share_of_the_weight_and_ratios_within_each_kind_stay(
-    answerable: list[float], unanswerable: list[float], share: float
-) -> None:
+def test_share_of_weight_and_kept_ratios(answerable: list[float], unanswerable: list[float], share: float) -> None:
     weighted = weigh_unanswerable(mixed(answerable, unanswerable), share)
     weights = [question.weight or 0.0 for question in weighted.golden.questions]
     first, second = weights[: len(answerable)], weights[len(answerable) :]

@@ -76,9 +76,7 @@ def test_time_and_budget_end_a_search() -> None:
 
 
 @given(some.lists(some.floats(-1, 1), min_size=1, max_size=12), some.integers(1, 5), some.floats(0, 0.5))
-def test_a_search_that_would_stop_with_a_margin_stops_with_any_larger_one(
-    numbers: list[float], patience: int, by: float
-) -> None:
+def test_a_search_that_stops_stops_with_any_larger_margin(numbers: list[float], patience: int, by: float) -> None:
     if stops({"patience": patience, "by": by}, values(*numbers)):
         assert stops({"patience": patience, "by": by + 0.1}, values(*numbers))
 

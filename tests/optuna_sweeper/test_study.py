@@ -227,9 +227,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
     ],
 )
-def test_sampler_that_cannot_do_what_is_configured_is_refused(
-    settings: Any, objectives: int, constraints: int, message: str
-) -> None:
+def test_sampler_without_a_feature_is_refused(settings: Any, objectives: int, constraints: int, message: str) -> None:
     with pytest.raises(HydraException, match=message):
         check_sampler(settings, objectives, constraints)
 

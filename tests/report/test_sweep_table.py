@@ -83,9 +83,7 @@ def test_a_baseline_that_is_the_choice_has_both_marks() -> None:
     ("baseline", "against", "shown"),
     [("#1 config", "#1", {"2": "+.010", "1": ""}), (None, "#2", {"2": "", "1": "-.010"})],
 )
-def test_differences_are_those_from_the_baseline_or_else_from_the_choice(
-    baseline: str | None, against: str, shown: dict[str, str]
-) -> None:
+def test_differences_are_from_the_baseline_or_choice(baseline: str | None, against: str, shown: dict[str, str]) -> None:
     found = compared(RESULTS[:2], baseline)
     table = sweep_table(RESULTS[:2], ["ndcg"], found, choice="#2 config")
     assert table.header[-2] == f">ndcg vs {against}"
@@ -174,9 +172,7 @@ def test_metrics_of_answers_are_dropped_last() -> None:
 
 
 @pytest.mark.parametrize(("wide", "has_intervals"), [(120, True), (40, False)])
-def test_a_slice_has_a_row_and_every_config_a_column_with_its_interval_where_that_fits(
-    wide: int, has_intervals: bool
-) -> None:
+def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, has_intervals: bool) -> None:
     results = []
     for n in (3, 5, 6):
         groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": normal(n / 10, 25)}).summaries}

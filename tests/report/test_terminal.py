@@ -69,9 +69,7 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
     assert stream.getvalue() == "plan      3 configs · 6 stages, 4 distinct, 1 stored · less than 1 s\n"
 
 
-def test_a_single_config_is_shown_by_a_label_with_a_column_for_each_headline_metric(
-    terminal: Terminal, stream: io.StringIO
-) -> None:
+def test_a_config_is_shown_by_label_with_its_headline_metrics(terminal: Terminal, stream: io.StringIO) -> None:
     groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
                            "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip
     shown = replace(result("one"), groups=groups)
@@ -135,9 +133,7 @@ def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(
     assert sum(line.count("word") for line in lines) == 50
 
 
-def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_three_digits(
-    terminal: Terminal, stream: io.StringIO
-) -> None:
+def test_drawn_and_computed_numbers_have_three_digits(terminal: Terminal, stream: io.StringIO) -> None:
     drawn = result("alpha=0.30000000000000004 k1=1.2945842851323215")
     terminal.finished(drawn, 0, 2, ["mrr"])
     terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)

@@ -182,9 +182,7 @@ KINDS_OF_DOWN = ("server_error", "rate_limited_seconds", "rate_limited", "rate_l
 @pytest.mark.parametrize(
     "kind", by_kind(KINDS_OF_DOWN, nightly=set(KINDS_OF_DOWN) - {"server_error", "rate_limited_seconds"})
 )
-def test_service_that_is_down_is_left_alone_and_the_error_is_one_line(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.3)
     monkeypatch.setattr("ragsweep.services.limits.PAUSE", 0.02)
     with serving(faults={kind: 1}) as server, pytest.raises(EndpointFailed) as caught:

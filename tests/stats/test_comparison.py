@@ -175,9 +175,7 @@ def test_configs_with_equal_scores_may_be_the_best_together_and_have_equal_verdi
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
-def test_the_order_of_typing_changes_no_choice_no_verdict_and_no_reference(
-    seed: int, configs: int, declared: bool, amount: bool, random: object
-) -> None:
+def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, amount: bool, random: object) -> None:
     generator = np.random.default_rng(seed)
     rows = np.round(generator.normal(0.5, 0.1, 40) + generator.normal(0, 0.1, (configs, 40)), 2)
     rows[-1] = rows[0] if seed % 2 else rows[-1]
@@ -358,9 +356,7 @@ def test_the_cheapest_within_the_tolerated_loss_is_chosen_beside_the_best() -> N
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.floats(-0.06, 0.0))
-def test_a_config_shown_worse_by_more_than_the_tolerated_loss_is_never_chosen_for_its_cost(
-    seed: int, change: float
-) -> None:
+def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int, change: float) -> None:
     """Correlated by .95, as in sweeps where many called as good and cheaper were shown worse in the same table."""
     generator = np.random.default_rng(seed)
     shared, own = generator.normal(0, 0.3, 300), generator.normal(0, 0.07, (3, 300))
@@ -479,9 +475,7 @@ def test_no_loss_is_possible_between_prefixes_in_either_direction() -> None:
 @pytest.mark.nightly
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 14), st.integers(10, 60), st.floats(0.0, 0.1), st.booleans())
-def test_config_that_is_shown_worse_than_another_cannot_be_the_best(
-    seed: int, configs: int, questions: int, spread: float, declared: bool
-) -> None:
+def test_shown_worse_is_not_best(seed: int, configs: int, questions: int, spread: float, declared: bool) -> None:
     generator = np.random.default_rng(seed)
     rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
     rows += generator.normal(0, spread, (configs, 1))

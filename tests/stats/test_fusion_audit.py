@@ -148,9 +148,7 @@ def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_ru
 @pytest.mark.parametrize(
     ("counts", "shown"), [((20, 0, 80), True), ((6, 2, 20), False), ((3, 2, 80), None), ((2, 9, 80), None)]
 )
-def test_a_leg_is_named_where_it_is_better_beyond_chance_or_by_much(
-    counts: tuple[int, int, int], shown: bool | None
-) -> None:
+def test_a_leg_better_beyond_chance_or_by_much_is_named(counts: tuple[int, int, int], shown: bool | None) -> None:
     found = better_leg(planted_legs(*counts))
     assert (found.shown if found else None) is shown
 

@@ -64,9 +64,7 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([0, 40]), st.booleans(), st.booleans())
-def test_a_pair_has_the_verdict_of_its_sweep_in_both_orders(
-    seed: int, configs: int, sources: int, declared: bool, direction: bool
-) -> None:
+def test_a_pair_has_its_sweeps_verdict(seed: int, configs: int, sources: int, declared: bool, direction: bool) -> None:
     agree(sweep(seed, configs, sources=sources, direction=direction), "c1" if declared else None)
 
 

@@ -146,9 +146,7 @@ def test_answers_drawn_once_count_as_the_questions_and_say_so() -> None:
 
 
 @pytest.mark.parametrize(("counts", "variance"), [((2, 3), 1 / 6), ((3, 3), 0.0)])
-def test_answers_that_both_share_by_number_cancel_as_far_as_they_are_shared(
-    counts: tuple[int, int], variance: float
-) -> None:
+def test_answers_shared_by_number_cancel(counts: tuple[int, int], variance: float) -> None:
     generator = np.random.default_rng(4)
     answers = generator.normal(0, 1, (4000, 3))
     gains = generator.normal(0.1, 0.5, (4000, 1))

@@ -72,9 +72,7 @@ def bounded(low: float, high: float, p: float = 0.001, higher_is_better: bool = 
         ((math.nan, math.nan), 0.001, math.nan, "open"),
     ],
 )
-def test_interval_tests_and_probability_decide_the_kind(
-    interval: tuple[float, float], p: float, probability: float, expected: Kind
-) -> None:
+def test_kind_of_a_verdict(interval: tuple[float, float], p: float, probability: float, expected: Kind) -> None:
     low, high = interval
     found = pair_verdict(bounded(low, high, p), 1, Believed(probability), 0.05)
     assert found.kind == expected

@@ -169,9 +169,7 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
 
 
 @pytest.mark.parametrize(("tables", "expected"), [("chosen", {1, 2}), ("all", {0, 1, 2, 3})])
-def test_choice_and_what_it_is_compared_with_have_their_questions_as_a_table(
-    tmp_path: Path, tables: str, expected: set[int]
-) -> None:
+def test_choice_and_its_comparators_have_tables_of_questions(tmp_path: Path, tables: str, expected: set[int]) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
     made = parent_run(summary, "a", tables=tables).tables

@@ -89,9 +89,7 @@ def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
     assert len(read_command(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
 
 
-def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my")
     (tmp_path / "reranker").mkdir()
     (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")

@@ -86,9 +86,7 @@ def results(store: str = "store") -> dict[str, Result]:
     return {str(one.parameters["llm.model"]): one for one in found if isinstance(one, Result)}
 
 
-def test_who_is_worse_is_dropped_and_its_calls_are_not_made(
-    server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_worse_configs_are_dropped(server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*typed(server, tmp_path, *GRID)) == 0
     found, said = results(), capsys.readouterr().out
     assert {model: one.state for model, one in found.items()} == {
@@ -165,9 +163,7 @@ def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
 
 
 @pytest.mark.nightly
-def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_twice(
-    server: LlmServer, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_killed_race_has_one_run_a_config(server: LlmServer, tmp_path: Path, environment: dict[str, str]) -> None:
     """After kill -9 at most the block that was being asked is asked again: what came back was not all written."""
     lines = [line for line in typed(server, tmp_path, *GRID) if line != "tracking=none"]
     command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
@@ -274,9 +270,7 @@ def nightly(*values: object) -> object:
         nightly([TWO, "hydra.sweeper.race._target_=os.system"], "not trusted"),
     ],
 )
-def test_what_cannot_be_raced_is_refused_before_anything_runs(
-    lines: list[str], message: str, server: LlmServer, tmp_path: Path
-) -> None:
+def test_what_cannot_race_is_refused(lines: list[str], message: str, server: LlmServer, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         run(*typed(server, tmp_path, "hydra/sweeper/race=betting", *lines))
     assert server.log == []

@@ -147,9 +147,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException]
 
 
 @pytest.mark.parametrize("fault", [SystemExit(-1), RuntimeError("timed-out too many times")])
-def test_what_a_job_that_is_taken_back_raises_passes_by_the_evaluation(
-    fault: BaseException, warned: Callable[[BaseException], None]
-) -> None:
+def test_exception_of_a_withdrawn_job_passes(fault: BaseException, warned: Callable[[BaseException], None]) -> None:
     warned(fault)
     caught = list[BaseException]()
 

@@ -66,9 +66,7 @@ def test_the_rest_is_seldom_called_better_where_nothing_is() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=30), st.booleans())
-def test_as_few_clusters_as_possible_go_and_the_others_have_enough_degrees_of_freedom(
-    sizes: list[int], by_weight: bool
-) -> None:
+def test_as_few_clusters_as_possible_go_until_degrees_of_freedom_suffice(sizes: list[int], by_weight: bool) -> None:
     counts = np.array(sizes, dtype=float)
     clusters = np.repeat(np.arange(len(sizes)), 1 if by_weight else sizes)
     one = dataclasses.replace(normal(2, len(clusters)), clusters=clusters)

@@ -141,9 +141,7 @@ def test_exchanging_baseline_and_config_mirrors_their_interval(one: Matrix, othe
 
 
 @given(matrices(), st.integers(0, 99), st.sampled_from([-3.0, 0.1, 7.0]))
-def test_the_order_of_questions_and_a_constant_added_to_all_change_nothing(
-    one: Matrix, seed: int, constant: float
-) -> None:
+def test_order_of_questions_and_added_constants_change_nothing(one: Matrix, seed: int, constant: float) -> None:
     order = np.random.default_rng(seed).permutation(one.values.shape[1])
     moved = dataclasses.replace(one, values=one.values[:, order] + constant, clusters=one.clusters[order])
     equal(compared(moved), compared(one))
