@@ -60,17 +60,6 @@ def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: py
     assert (row["spread"], row["detectable"]) == (pytest.approx(0.2, rel=0.1), pytest.approx(np.expm1(exact), rel=0.01))
 
 
-def test_smaller_effects_and_more_configs_need_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [*record(tmp_path, scored({"ndcg": normal(0.5)}), scored({"ndcg": normal(0.6, seed=1)}))]
-    options = [*runs, "--path", str(tmp_path)]
-    usual, small, many = (
-        told(capsys, *options, *more)[1][0]["questions_needed"]
-        for more in ([], ["--effect", ".01"], ["--configs", "50"])
-    )
-    assert small > 3 * usual
-    assert many > usual
-
-
 def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores = normal(0.5)
     (run,) = record(tmp_path, scored({"ndcg": scores}))

@@ -52,8 +52,6 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert (found.choice.row, found.choice.baseline, found.verdicts[1].is_better) == (0, None, False)
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
-    said = "ragas_faithfulness of b, .73 as judged, becomes .43 by 72 labels a config; its difference from a,"
-    assert f"{said} +.21 [.15, .26], becomes -.08 [-.16, .02]." in lines(found)
 
 
 def test_corrected_differences_decide_among_three_and_their_intervals_are_wider() -> None:
@@ -65,9 +63,8 @@ def test_corrected_differences_decide_among_three_and_their_intervals_are_wider(
     assert found.choice.baseline.probability > 0.999
     assert found.may_be_best.tolist() == [False, False, True]
     pairwise = corrected([results[0], results[2]], labels)
-    assert found.differences.high[2] - found.differences.low[2] > 1.1 * (
-        pairwise.differences.high[1] - pairwise.differences.low[1]
-    )
+    widths = [one.differences.high[row] - one.differences.low[row] for one, row in ((found, 2), (pairwise, 1))]
+    assert widths[0] > 1.1 * widths[1]
     told = verdict_facts(conclude(found))["labels"][M]["configs"]["c"]
     assert told["corrected"]["difference"] == found.differences.estimate[2]
     assert told["judged"]["mean"] == pytest.approx(found.matrix.values[2].mean())
@@ -111,9 +108,7 @@ def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_th
     found = corrected(results, [one for one in labels if one.run == "b"])
     assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
     assert not found.corrections
-    assert "ragas_faithfulness is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(
-        found
-    )
+    assert "is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(found)
     other = corrected(results, [one._replace(metric="mrr") for one in labels])
     assert lines(other) == lines(judged)
 

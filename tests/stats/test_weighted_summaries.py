@@ -69,9 +69,7 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
     scores = Scores(np.array([1.0, 0.0, np.nan, 0.5]), np.array(["", "", "error: x", ""]))
     table = collect_scores([metric], {metric.name: scores}, np.array([1.0, 2.0, 4.0, 1.0]))
     found = table.summarise()[metric.name]
-    assert (found.value, found.low_bound, found.high_bound) == tuple(
-        pytest.approx(n) for n in (1.5 / 4, 1.5 / 8, 5.5 / 8)
-    )
+    assert (found.value, found.low_bound, found.high_bound) == pytest.approx((1.5 / 4, 1.5 / 8, 5.5 / 8))
     assert table.summarise(np.array([1, 3]))[metric.name].value == pytest.approx(0.5 / 3)
 
 
@@ -114,9 +112,8 @@ def test_the_effect_of_context_risk_and_noise_are_by_weight() -> None:
 def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
     """Of two kinds of questions one alone has noisy answers: with all of the weight nearly all variance is theirs."""
     generator = np.random.default_rng(0)
-    scores = (
-        0.5 + generator.normal(0, 0.2, (200, 1)) + generator.normal(0, 1, (200, 3)) * (np.arange(200) < 100)[:, None]
-    )
+    noise = generator.normal(0, 0.2, (200, 1)), generator.normal(0, 1, (200, 3))
+    scores = 0.5 + noise[0] + noise[1] * (np.arange(200) < 100)[:, None]
     shares = []
     for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
         one = scored("a", scores.mean(axis=1).tolist())
