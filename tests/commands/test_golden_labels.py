@@ -99,9 +99,7 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
         "added": [{"id": "q3", "question": "Why?"}],
         "removed": [],
         "renamed": [{"id": "q2", "new": "yew", "question": "Is the yew evergreen?", "fields": []}],
-        "changed": [
-            {"id": "q1", "question": "How tall is the alder?", "fields": ["notes", "audit.reviews", "category"]}
-        ],
+        "changed": [{"id": "q1", "question": before[0]["question"], "fields": ["notes", "audit.reviews", "category"]}],
     }
     assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
     assert 'removed    "q3" · Why?' in capsys.readouterr().out

@@ -107,46 +107,16 @@ def test_a_file_of_another_tool_is_recognised_and_gives_its_question(tmp_path: P
         assert said not in json.dumps(found.entries[0])
 
 
-ANSWERED = (
-    "testset.jsonl",
-    "mlflow.json",
-    "argilla.json",
-    "tasks.json",
-    "questions.csv",
-    "examples.jsonl",
-    "qa_pairs.json",
-    "testset.csv",
-    "goldens.json",
-    "rag_dataset.json",
-    "qa.parquet",
-    "dev.jsonl",
-    "inputs.json",
-    "promptfooconfig.yaml",
-    "squad.jsonl",
-)
+UNANSWERED = {"audit.json", "counts.csv", "keywords.csv", "topics.txt", "topics.xml"}
+NO_EVIDENCE = {"dev.jsonl", "examples.jsonl", "inputs.json", "promptfooconfig.yaml", "qa_pairs.json"}
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", sorted(FILES.keys() - UNANSWERED))
 def test_the_right_answer_of_the_tool_is_the_reference(tmp_path: Path, name: str) -> None:
     assert imported(tmp_path, name).entries[0]["reference"] == A
 
 
-EVIDENT = (
-    "testset.jsonl",
-    "mlflow.json",
-    "argilla.json",
-    "tasks.json",
-    "questions.csv",
-    "audit.json",
-    "testset.csv",
-    "goldens.json",
-    "rag_dataset.json",
-    "qa.parquet",
-    "squad.jsonl",
-)
-
-
-@pytest.mark.parametrize("name", EVIDENT)
+@pytest.mark.parametrize("name", ["audit.json", *sorted(FILES.keys() - UNANSWERED - NO_EVIDENCE)])
 def test_the_evidence_of_the_tool_is_found_in_the_corpus(tmp_path: Path, name: str) -> None:
     (label,) = imported(tmp_path, name).entries[0]["evidence"]
     assert label["document"] == "alder.md"
@@ -162,11 +132,7 @@ def test_an_answer_of_squad_is_evidence_and_a_question_without_one_is_unanswerab
 
 def test_answers_of_squad_are_matched_with_their_own_starts(tmp_path: Path) -> None:
     text = "It is red. No, it is red and blue. Green it is not."
-    answers = [
-        {"text": "red", "answer_start": 6},
-        {"text": "red", "answer_start": 21},
-        {"text": "Green", "answer_start": 35},
-    ]
+    answers = [{"text": text, "answer_start": at} for text, at in (("red", 6), ("red", 21), ("Green", 35))]
     record = {"id": "a", "question": "What colour has it?", "context": text, "answers": answers}
     (tmp_path / "rows.json").write_text(json.dumps([record]))
     found = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text]))
