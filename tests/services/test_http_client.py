@@ -201,9 +201,8 @@ def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> N
         ask_all(made, 1000)
 
 
-def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_that_rests_gets_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
-    monkeypatch.setattr("ragsweep.services.limits.REST", 0.2)
     with serving(faults={"unavailable": 1}) as server:
         made = endpoint(server)
         with pytest.raises(EndpointFailed):
@@ -211,7 +210,16 @@ def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) ->
         sent = len(server.log)
         with pytest.raises(EndpointFailed):
             asyncio.run(ask(made, 1))
-        assert len(server.log) == sent  # while it rests, nobody asks
+        assert len(server.log) == sent
+
+
+def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
+    monkeypatch.setattr("ragsweep.services.limits.REST", 0.2)
+    with serving(faults={"unavailable": 1}) as server:
+        made = endpoint(server)
+        with pytest.raises(EndpointFailed):
+            ask_all(made, 100)
         server.faults = {}
         server.wait(0.3)
         assert len(ask_all(made, 30)) == 30
