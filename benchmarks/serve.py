@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import ship
-from served_model import ServedModel, served
+from support.servers.served_model import ServedModel, served
 
 ROOT = Path(__file__).parents[1]
 SWEEP = ["retriever=bm25,vector,hybrid_rrf", "reranker=none,late_interaction"]

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from configs import composed
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats.drift import TOLERANCE
@@ -38,6 +37,7 @@ from ragsweep_serving.pipeline import ServedPipeline
 from ragsweep_serving.reference import TOTAL, Reference, read_words, write_reference
 from ragsweep_serving.tracing import describe
 from ragsweep_serving.watching import RequestComparison, Requests, is_alarm
+from support.commands import composed
 from word_overlap import WordOverlap
 
 REFERENCES, EVALUATED, SERVED, PROBED = 5, 300, 900, 50

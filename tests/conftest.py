@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from command_line import environment, ragsweep
-from tiny_models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
+from support.commands import environment, ragsweep
+from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
 
 __all__ = [
     "environment",

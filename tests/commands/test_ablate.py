@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from command_line import RUN, call, write_dataset
-from configs import composed
 from ragsweep.commands.ablate import ablate, experiments, prepare, write_sweep
 from ragsweep.commands.ablation_cases import (
     OPTIONS,
@@ -32,7 +30,8 @@ from ragsweep.report.document import Document, Table
 from ragsweep.sweep.composing.command import choices, read_command
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from scored import normal, record, refuse, scored
+from support.commands import RUN, call, composed, write_dataset
+from support.results import drawn, record, refuse, scored
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -147,7 +146,7 @@ def recorded(folder: Path, *overrides: str) -> Result:
     made = experiments(None)(overrides)
     options = {"retriever": "bm25", "reranker": "none", "chunker": "recursive", "prompt": "default"}
     parameters = {**made.parameters, **options}
-    return scored({"context_ndcg": normal(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
+    return scored({"context_ndcg": drawn(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
 
 
 def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,10 +220,10 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
 
 
 def test_changes_are_told_by_how_much_they_matter() -> None:
-    base = normal(0.5)
+    base = drawn(0.5)
 
     def result(gain: float, **parameters: str) -> Result:
-        scores = [one + more for one, more in zip(base, normal(gain, 40, 0.01, len(parameters)), strict=True)]
+        scores = [one + more for one, more in zip(base, drawn(gain, 40, 0.01, len(parameters)), strict=True)]
         return scored({"ndcg": scores if parameters else base}, parameters={"a": "1", "b": "1", **parameters})
 
     document = changes_document([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None)
@@ -241,14 +240,14 @@ def changes(document: Document) -> list[Sequence[str]]:
 
 
 def test_changes_of_an_amount_are_ratios() -> None:
-    base = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(normal(0.5))]
+    base = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(drawn(0.5))]
     half = [one / 2 for one in base]
     changed = [scored({"latency_ms": column}, parameters={"a": a}) for a, column in (("1", base), ("2", half))]
     assert changes(changes_document(changed, None))[0][2] == "x 0.50 [0.50, 0.50]"
 
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
-    record(tmp_path, scored({"ndcg": normal(0.5)}))
+    record(tmp_path, scored({"ndcg": drawn(0.5)}))
     cases = {"RUN": [], 'no result of a run "z"': ["z"], "--factors": ["1", "--factors", "a"]}
     refuse(ablate, cases, "--path", str(tmp_path))
 

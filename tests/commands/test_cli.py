@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from command_line import ROOT, Ragsweep, artifacts, runs, write_dataset
-from one_process import in_one_process
+from support.commands import ROOT, Ragsweep, artifacts, in_one_process, runs, write_dataset
+from support.servers import forked
 
 
 def test_sweep_prints_plan_jobs_and_table_and_is_a_parent_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:

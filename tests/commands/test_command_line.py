@@ -16,9 +16,9 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run, find_sweep
-from scored import normal, record, record_sweep, scored
+from support.results import drawn, record, record_sweep, scored
 
-ONE = scored({"ndcg": normal(0.5)})
+ONE = scored({"ndcg": drawn(0.5)})
 PARENT = "feed" * 8
 
 

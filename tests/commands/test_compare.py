@@ -18,7 +18,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
 from ragsweep.stats.comparison import compare_configs
-from scored import FACTS, normal, record, record_sweep, refuse, scored, table_rows
+from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
 
@@ -31,7 +31,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 @pytest.fixture
 def pair(tmp_path: Path) -> list[str]:
     """Two runs: the second is better by .2 on average, and worse by .3 on one of two categories."""
-    before, gains = normal(0.5), normal(0.7, 20, 0.05, 1) + normal(-0.3, 20, 0.05, 2)
+    before, gains = drawn(0.5), drawn(0.7, 20, 0.05, 1) + drawn(-0.3, 20, 0.05, 2)
     after = [one + gain for one, gain in zip(before, gains, strict=True)]
     labels, rows = {"category": CATEGORY}, (("3", before), ("5", after))
     results = [scored({"ndcg": row}, labels, name=f"top_k={k}", parameters={"top_k": k}) for k, row in rows]
@@ -73,7 +73,7 @@ def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: 
 
 
 def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = scored({"ndcg": normal(0.5)})
+    one = scored({"ndcg": drawn(0.5)})
     runs = record(tmp_path, one, one)
     found = told(capsys, *runs, "--path", str(tmp_path))
     (row,) = table_rows(found["table"])
@@ -83,14 +83,14 @@ def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.
 
 
 def test_questions_that_one_lacks_are_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = normal(0.5)
+    scores = drawn(0.5)
     runs = record(tmp_path, scored({"ndcg": scores}), scored({"ndcg": [float("nan"), *scores[1:]]}))
     assert compare([*runs, "--path", str(tmp_path)]) == 0
     assert "compared on 39 of 40 questions" in capsys.readouterr().out
 
 
 def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = normal(0.5)
+    scores = drawn(0.5)
     one = scored({"ndcg": scores}, parameters={"top_k": "3", "depth": "50"})
     runs = record(tmp_path, one, replace(one, parameters={"top_k": "5", "depth": "100"}))
     assert compare([*runs, "--path", str(tmp_path)]) == 0
@@ -98,7 +98,7 @@ def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
-    one = scored({"ndcg": normal(0.5), "mrr": normal(0.5)})
+    one = scored({"ndcg": drawn(0.5), "mrr": drawn(0.5)})
     others = [replace(one, dataset=replace(FACTS, golden_digest="e" * 64)), replace(one, state=PARTIAL)]
     first, elsewhere, partial, last = record(tmp_path, one, *others, one)
     record_sweep(tmp_path, "feed" * 8, one, one)
@@ -120,7 +120,7 @@ def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -
 
 def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Against a declared baseline, or among all pairs: a pair alone has a narrower interval."""
-    rows = [normal(0.5 + n / 100, seed=n) for n in range(5)]
+    rows = [drawn(0.5 + n / 100, seed=n) for n in range(5)]
     for parent, config in (("a" * 32, {}), ("b" * 32, {"baseline": 1})):
         results = [scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, overrides=(f"k={n}",), config=config)
                    for n, row in enumerate(rows)]  # fmt: skip
@@ -137,7 +137,7 @@ def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys
 
 
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, gains = normal(3, 40, 1.0), normal(0.25, 40, 0.1, 1)
+    before, gains = drawn(3, 40, 1.0), drawn(0.25, 40, 0.1, 1)
     after = [one + more for one, more in zip(before, gains, strict=True)]
     columns = [{"latency_ms": np.exp(one).tolist()} for one in (before, after)]
     labels = {"category": CATEGORY}

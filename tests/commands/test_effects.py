@@ -13,11 +13,11 @@ import pytest
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.differences import TOO_SHORT
-from scored import FACTS, normal, record, record_sweep, refuse, scored, table_rows
+from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8
-BASE = normal(0.5)
-GAINS = normal(0.2, 40, 0.02, 1)
+BASE = drawn(0.5)
+GAINS = drawn(0.2, 40, 0.02, 1)
 
 
 def config(a: str, b: str, together: float = 0.1) -> Result:

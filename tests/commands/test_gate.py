@@ -24,8 +24,7 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import sequential_gate
 from ragsweep.sweep.composing.command import compose_jobs, read_command
-from recorded import changed_table
-from scored import FACTS, normal, record, refuse, scored, table_rows
+from support.results import FACTS, changed_table, drawn, record, refuse, scored, table_rows
 
 ROOT = Path(__file__).parent.parent.parent
 CATEGORY = ["how-to"] * 25 + ["trouble"] * 15
@@ -33,7 +32,7 @@ CATEGORY = ["how-to"] * 25 + ["trouble"] * 15
 
 def pair(folder: Path, gain: float | list[float], count: int = 40, **changes: Any) -> list[str]:
     """Record a baseline and a candidate that gains so much a question, and return the options that name them."""
-    before = normal(0.5, count)
+    before = drawn(0.5, count)
     gains = gain if isinstance(gain, list) else [gain] * count
     after = [one + more for one, more in zip(before, gains, strict=True)]
     labels = {"category": CATEGORY} if count == len(CATEGORY) else None
@@ -59,7 +58,7 @@ def decided(folder: Path, *arguments: str) -> tuple[int, Any, list[dict[str, Any
 def test_the_exit_status_says_what_is_decided(
     gain: float, spread: float, decision: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = pair(tmp_path, normal(gain, 240, spread, 3), 240)
+    options = pair(tmp_path, drawn(gain, 240, spread, 3), 240)
     found = decided(tmp_path, *options, "--margin", "ndcg=.02")
     assert (found[0], found[1]["decision"], found[1]["exit_status"]) == (status, decision, status)
     assert capsys.readouterr().out.startswith(f"gate      {decision}: ")
@@ -69,7 +68,7 @@ def test_the_exit_status_says_what_is_decided(
 
 
 def test_a_relative_margin_is_a_share_of_the_baseline(tmp_path: Path) -> None:
-    options = pair(tmp_path, normal(-0.04, 240, 0.001, 3), 240)
+    options = pair(tmp_path, drawn(-0.04, 240, 0.001, 3), 240)
     assert decided(tmp_path, *options, "--margin", "ndcg=10%")[0] == 0  # .05 of .5
     status, _, ((check),) = decided(tmp_path, *options, "--margin", "ndcg=5%")
     assert status == 1
@@ -78,15 +77,15 @@ def test_a_relative_margin_is_a_share_of_the_baseline(tmp_path: Path) -> None:
 
 
 def test_every_margin_must_hold(tmp_path: Path) -> None:
-    quick, slow = [10 + one for one in normal(0, 40)], [12 + one for one in normal(0, 40)]
-    one, other = normal(0.5), normal(0.5, spread=0.101)
+    quick, slow = [10 + one for one in drawn(0, 40)], [12 + one for one in drawn(0, 40)]
+    one, other = drawn(0.5), drawn(0.5, spread=0.101)
     options = named(tmp_path, scored({"ndcg": one, "latency_ms": quick}), scored({"ndcg": other, "latency_ms": slow}))
     status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.1", "--margin", "latency_ms=10%")
     assert (status, [check["decision"] for check in checks]) == (1, ["pass", "fail"])
 
 
 def test_a_slice_can_stop_what_is_good_on_average(tmp_path: Path) -> None:
-    gains = [*normal(0.3, 25, 0.01, 1), *normal(-0.2, 15, 0.01, 2)]
+    gains = [*drawn(0.3, 25, 0.01, 1), *drawn(-0.2, 15, 0.01, 2)]
     options = pair(tmp_path, gains)
     assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 0
     status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--slice", "category")
@@ -96,7 +95,7 @@ def test_a_slice_can_stop_what_is_good_on_average(tmp_path: Path) -> None:
 
 
 def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path) -> None:
-    gains = [*normal(0.1, 25, 0.01, 1), *normal(0.0, 15, 0.3, 2)]
+    gains = [*drawn(0.1, 25, 0.01, 1), *drawn(0.0, 15, 0.3, 2)]
     status, found, checks = decided(tmp_path, *pair(tmp_path, gains), "--margin", "ndcg=.02", "--slice", "category")
     assert status == 0
     assert [(check["decision"], check["counts"]) for check in checks[2:]] == [("inconclusive", False)]
@@ -162,7 +161,7 @@ def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: p
 
 
 def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
-    before = normal(0.5)
+    before = drawn(0.5)
     options = named(tmp_path, scored({"ndcg": before}), scored({"ndcg": [*before[:39], float("nan")]}))
     status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02", "--each")
     assert (status, check["note"][:21]) == (1, "1 worse by more: q39 ")
@@ -268,7 +267,7 @@ def test_the_workflow_of_the_documentation_runs_on_changes_and_its_commands_exis
 
 def test_questions_that_the_candidate_dropped_count_as_its_worst_case(tmp_path: Path) -> None:
     """A candidate that scores 0 on a sixth of the questions must not pass by leaving them out."""
-    before = normal(0.6, 180)
+    before = drawn(0.6, 180)
     kept = [one + 0.001 * (n % 3) for n, one in enumerate(before)]
     bad, dropped = ([value if n < 148 else lost for n, value in enumerate(kept)] for lost in (0.0, math.nan))
     for folder, scores in (("bad", bad), ("dropped", dropped)):
@@ -280,7 +279,7 @@ def test_questions_that_the_candidate_dropped_count_as_its_worst_case(tmp_path: 
 
 
 def test_a_score_without_a_worst_case_is_no_pass_where_some_are_missing(tmp_path: Path) -> None:
-    before = [10 + one for one in normal(0, 180)]
+    before = [10 + one for one in drawn(0, 180)]
     after = [one + 0.01 * (n % 2) if n < 178 else math.nan for n, one in enumerate(before)]
     options = named(tmp_path, scored({"latency_ms": before}), scored({"latency_ms": after}))
     status, _, (check,) = decided(tmp_path, *options, "--margin", "latency_ms=10%")
@@ -289,7 +288,7 @@ def test_a_score_without_a_worst_case_is_no_pass_where_some_are_missing(tmp_path
 
 def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded(tmp_path: Path) -> None:
     """Three of 40 questions in a hundred may be lost unseen; the very same config has nothing to lose."""
-    same = scored({"ndcg": normal(0.5)})
+    same = scored({"ndcg": drawn(0.5)})
     other = named(tmp_path / "other", same, replace(same, signature="other"))
     assert decided(tmp_path, *other, "--margin", "ndcg=.02")[0] == 3
     assert decided(tmp_path, *other, "--margin", "ndcg=.08")[0] == 0
@@ -298,20 +297,20 @@ def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded
 
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
 def test_a_gain_is_to_be_shown(gain: float, status: int, tmp_path: Path) -> None:
-    options = pair(tmp_path, normal(gain, 80, 0.05, 3), 80)
+    options = pair(tmp_path, drawn(gain, 80, 0.05, 3), 80)
     found, _, (check,) = decided(tmp_path, *options, "--at-least", "ndcg=+.05")
     assert (found, check["condition"], check["margin"]) == (status, "gain", 0.05)
 
 
 @pytest.mark.parametrize(("bound", "status"), [("ndcg=.4", 0), ("ndcg=.5", 3), ("ndcg=.6", 1)])
 def test_a_level_needs_no_baseline(bound: str, status: int, tmp_path: Path) -> None:
-    (run,) = record(tmp_path, scored({"ndcg": normal(0.5)}))
+    (run,) = record(tmp_path, scored({"ndcg": drawn(0.5)}))
     found, document, (check,) = decided(tmp_path, "--candidate", run, "--path", str(tmp_path), "--at-least", bound)
     assert (found, document["baseline"], check["condition"]) == (status, None, "at least")
 
 
 def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_does_not_apply(tmp_path: Path) -> None:
-    scores = [*normal(0.9, 40, 0.02), *[math.nan] * 20]
+    scores = [*drawn(0.9, 40, 0.02), *[math.nan] * 20]
     reasons = [{}] * 40 + [{"ndcg": "abstained"}] * 10 + [{"ndcg": "no reference answer"}] * 10
     result = scored({"ndcg": scores})
     result = replace(result, outcomes=changed_table(result, {"unscored": [json.dumps(one) for one in reasons]}))
@@ -321,7 +320,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
 
 
 def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
-    (run,) = record(tmp_path, scored({"latency_ms": normal(5)}))
+    (run,) = record(tmp_path, scored({"latency_ms": drawn(5)}))
     with pytest.raises(ConfigError, match="less of it is better; bound it by --at-most"):
         gate(["--candidate", run, "--path", str(tmp_path), "--at-least", "latency_ms=3"])
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
@@ -366,7 +365,7 @@ def test_a_sequential_gate_decides_gains_levels_and_slices(tmp_path: Path) -> No
 def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     options, margin = [*grown(tmp_path, 40, 0.1, 0.1), "--sequential"], ["--margin", "ndcg_at_10=.05"]
     tokens = {"metrics": {"context_tokens": {"_target_": "ragsweep.parts.metrics.ContextTokens"}}}
-    amounts = scored({"context_tokens": normal(500)}, config=tokens)
+    amounts = scored({"context_tokens": drawn(500)}, config=tokens)
     amounts = replace(amounts, summaries={"context_tokens": replace(amounts.summaries["context_tokens"],
                                                                    higher_is_better=False)})  # fmt: skip
     unbounded = [*named(tmp_path / "unbounded", amounts, amounts), "--sequential"]
@@ -385,7 +384,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(tmp_path: Path) -> None:
     """Five releases, each worse by .03: within the margin of .05 of the last one, and .15 below the first."""
-    results = [scored({"ndcg": normal(0.7 - 0.03 * n, 160, 0.02, n)}, name=f"v{n}") for n in range(6)]
+    results = [scored({"ndcg": drawn(0.7 - 0.03 * n, 160, 0.02, n)}, name=f"v{n}") for n in range(6)]
     runs = record(tmp_path, *results)
     margin, path = ["--margin", "ndcg=.05", "--path", str(tmp_path)], tmp_path / "gate.md"
     for last, candidate in pairwise(runs):
@@ -399,7 +398,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(tmp_path
 
 
 def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) -> None:
-    one = scored({"ndcg": normal(0.5)})
+    one = scored({"ndcg": drawn(0.5)})
     first, last, old = record(tmp_path, one, one, replace(one, dataset=replace(FACTS, golden_digest="e" * 64)))
     options = ["--baseline", first, "--candidate", last, "--path", str(tmp_path), "--margin", "ndcg=.05"]
     _, _, checks = decided(tmp_path, *options, "--anchor", first, "--at-least", "ndcg=.4")

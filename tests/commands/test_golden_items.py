@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from matrices import planted
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.mini_set import choose_mini
 from ragsweep_golden.commands.items import items
 from ragsweep_golden.sets.changelog import read_changes
-from scored import FACTS, record_sweep, refuse, scored, table_rows
+from support.matrices import planted
+from support.results import FACTS, record_sweep, refuse, scored, table_rows
 
 HITS = planted(12, 40, 3)
 CATEGORY = ["how-to"] * 30 + ["fact"] * 10

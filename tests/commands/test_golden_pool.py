@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from command_line import write_dataset
-from configs import evaluate
 from ragsweep.commands.compare import compare
 from ragsweep.core.errors import InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
-from recorded import changed_table
-from scored import record_sweep
+from support.commands import evaluate, write_dataset
+from support.results import changed_table, record_sweep
 
 PARENT, TURNED = "feed" * 8, "dead" * 8
 

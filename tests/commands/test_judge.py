@@ -18,8 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.judge_agreement import measure
-from recorded import a_result, changed_table
-from scored import refuse
+from support.results import a_result, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
 

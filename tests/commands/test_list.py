@@ -14,8 +14,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from recorded import a_result
-from scored import normal, record, record_sweep, refuse, scored
+from support.results import a_result, drawn, record, record_sweep, refuse, scored
 
 PARENT = "feed" * 8
 
@@ -24,12 +23,12 @@ PARENT = "feed" * 8
 def path(tmp_path: Path) -> str:
     """A ledger with a sweep of two configs and a single run."""
     category = ["how-to"] * 20 + ["trouble"] * 20
-    low = scored({"ndcg": [0.0] * 5 + normal(0.3, 35)}, {"category": category}, name="top_k=3", overrides=("top_k=3",),
+    low = scored({"ndcg": [0.0] * 5 + drawn(0.3, 35)}, {"category": category}, name="top_k=3", overrides=("top_k=3",),
                  parameters={"top_k": "3"})  # fmt: skip
-    high = scored({"ndcg": normal(0.6)}, {"category": category}, name="top_k=5", overrides=("top_k=5",),
+    high = scored({"ndcg": drawn(0.6)}, {"category": category}, name="top_k=5", overrides=("top_k=5",),
                   parameters={"top_k": "5"})  # fmt: skip
     record_sweep(tmp_path, PARENT, low, high)
-    record(tmp_path, scored({"ndcg": normal(0.5)}, name="bm25"))
+    record(tmp_path, scored({"ndcg": drawn(0.5)}, name="bm25"))
     return str(tmp_path)
 
 
@@ -76,7 +75,7 @@ def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys:
 def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None:
     refuse(show, {'no metric "ndgc" was measured; did you mean "ndcg"': ["feed#1", "--metric", "ndgc"],
                   "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip
-    slow = scored({"latency_p95_ms": normal(50)}, name="slow")
+    slow = scored({"latency_p95_ms": drawn(50)}, name="slow")
     (run,) = record(tmp_path / "other", replace(slow))
     refuse(show, {"is not a miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
 

@@ -17,12 +17,11 @@ from ragsweep.core.results import TargetResult
 from ragsweep.report.page import pair_charts
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
-from recorded import changed_table
-from scored import normal, record, scored
+from support.results import changed_table, drawn, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
-BEFORE = [min(max(one, 0), 1) for one in normal(0.4)]
-AFTER = [min(max(one + more, 0), 1) for one, more in zip(BEFORE, normal(0.2, 40, 0.05, 1), strict=True)]
+BEFORE = [min(max(one, 0), 1) for one in drawn(0.4)]
+AFTER = [min(max(one + more, 0), 1) for one, more in zip(BEFORE, drawn(0.2, 40, 0.05, 1), strict=True)]
 
 
 def matrix(clusters: list[int]) -> Matrix:

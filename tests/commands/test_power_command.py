@@ -15,7 +15,7 @@ from statsmodels.stats.power import TTestPower
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.stats.detectable_rows import CORRELATION
-from scored import FACTS, normal, record, refuse, scored, table_rows
+from support.results import FACTS, drawn, record, refuse, scored, table_rows
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -25,7 +25,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list
 
 
 def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, gains = normal(0.5, 200), normal(0.1, 200, 0.2, 5)
+    before, gains = drawn(0.5, 200), drawn(0.1, 200, 0.2, 5)
     after = [one + more for one, more in zip(before, gains, strict=True)]
     runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
     found, (row,) = told(capsys, *runs, "--path", str(tmp_path))
@@ -39,7 +39,7 @@ def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pyte
 
 
 def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = [scored({"ndcg": normal(0.5, 200, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(4)]
+    results = [scored({"ndcg": drawn(0.5, 200, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(4)]
     ledger = Ledger(tmp_path)
     names = tuple(one.name for one in results)
     sweep = ledger.open_sweep("f" * 32, Sweep("", "sweep", "f" * 32, ((),) * 4, names)).id
@@ -61,7 +61,7 @@ def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: py
 
 
 def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = normal(0.5)
+    scores = drawn(0.5)
     (run,) = record(tmp_path, scored({"ndcg": scores}))
     found, (row,) = told(capsys, run, "--path", str(tmp_path))
     assert found["assumed_correlation"] == CORRELATION
@@ -69,15 +69,15 @@ def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.
 
 
 def test_an_effect_on_an_amount_is_a_share_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run,) = record(tmp_path, scored({"latency_ms": normal(50)}))
+    (run,) = record(tmp_path, scored({"latency_ms": drawn(50)}))
     assert told(capsys, run, "--path", str(tmp_path))[1][0]["effect"] == pytest.approx(1.0)
 
 
 def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, again = normal(0.5), normal(0.5, seed=4)
+    first, again = drawn(0.5), drawn(0.5, seed=4)
     one = scored({"ndcg": first}, parameters={"judge.replicate": "0"}, usage={"judge": {"calls": 9.0}})
     two = replace(scored({"ndcg": again}), parameters={"judge.replicate": "1"})
-    runs = record(tmp_path, one, two, scored({"ndcg": normal(0.6, seed=2)}, parameters={"top_k": "9"}))
+    runs = record(tmp_path, one, two, scored({"ndcg": drawn(0.6, seed=2)}, parameters={"top_k": "9"}))
     spread = float(np.std(np.array(again) - np.array(first), ddof=1))
     floor = 1.96 * spread / math.sqrt(40)
     path = ["--path", str(tmp_path)]
@@ -89,7 +89,7 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
 
 def test_few_questions_and_equal_scores_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = scored({"ndcg": [0.0, 1.0, 0.5]})
-    same = scored({"ndcg": normal(0.5)}, dataset=replace(FACTS, golden_digest="e" * 64))
+    same = scored({"ndcg": drawn(0.5)}, dataset=replace(FACTS, golden_digest="e" * 64))
     runs = record(tmp_path, few, same, same)
     for chosen, said in ((runs[:1], "fewer than 10"), (runs[1:], "no config differs")):
         _, (row,) = told(capsys, *chosen, "--path", str(tmp_path))
@@ -109,7 +109,7 @@ def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[s
 
 
 def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, after = normal(0.5, 200), normal(0.6, 200, seed=1)
+    before, after = drawn(0.5, 200), drawn(0.6, 200, seed=1)
     runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
     (row,) = told(capsys, *runs, "--questions", "200", "--path", str(tmp_path))[1]
     seen = told(capsys, *runs, "--path", str(tmp_path))[1][0]["detectable"]  # simulated
@@ -120,7 +120,7 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
-    one = scored({"ndcg": normal(0.5)})
+    one = scored({"ndcg": drawn(0.5)})
     runs = record(tmp_path, one, replace(one, dataset=replace(FACTS, corpus_digest="e" * 64)), one)
     refuse(power, {
         "--effect: must be above 0": [runs[0], "--effect", "0"],

@@ -14,9 +14,8 @@ from ragsweep.commands.report import report
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.records.ledger import Ledger
-from recorded import changed_table
-from scored import record_sweep, refuse
-from sheets import HOSTILE, config, figures, painted
+from support.pages import HOSTILE, config, figures, painted
+from support.results import changed_table, record_sweep, refuse
 
 
 def asked(result: Result, golden: str, corpus: str = "c" * 64, **changes: Any) -> Result:

@@ -14,13 +14,13 @@ import mlflow
 import pandas
 import pytest
 
-import forked
-from command_line import RUN, call, user_environment, write_dataset
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import external_indexes, requirements, ship
+from support.commands import RUN, call, user_environment, write_dataset
+from support.servers import forked
 
 QUESTIONS = [
     {"id": f"q{n}", "question": f"where does the cat rest on day {n}", "evidence": [{"document": "cats"}]}

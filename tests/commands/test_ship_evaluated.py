@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, call, write_dataset
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep_serving.commands.ship import evaluated_graph, ship
+from support.commands import RUN, call, write_dataset
 
 LLM = """
 from ragsweep.core.types import Answer, PartTraits

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forked
 from ragsweep.commands.store import read, read_age, read_size, store
 from ragsweep.core.errors import RagsweepError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.store import Store
 from ragsweep.stages.storekeeping import StorePlace
+from support.servers import forked
 from test_ledger import opened, result
 from test_storekeeping import NODES, fill, kept, tree
 

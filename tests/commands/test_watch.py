@@ -14,12 +14,12 @@ import pandas
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from command_line import RUN, call
 from ragsweep.commands.served import read_since
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
+from support.commands import RUN, call
 
 TOPICS = ("cats", "dogs", "bread", "ships", "rivers", "clocks", "lamps", "ropes", "wheels", "nails", "roofs", "bells",
           "kites", "drums", "boots", "coats", "jars", "forks", "masks", "tents")  # fmt: skip

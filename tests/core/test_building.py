@@ -32,21 +32,23 @@ def test_default_written_out_is_the_same_part_in_any_order_of_keys() -> None:
 
 
 def test_nested_part_appears_as_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TRUSTED, "toys")
-    embedder = {"_target_": "toys.Letters"}
+    monkeypatch.setenv(TRUSTED, "support")
+    embedder = {"_target_": "support.parts.Letters"}
     part = Builder().build({"_target_": VECTOR, "embedder": embedder, "index": FLAT, "exact": FLAT}, "r")
-    assert part.spec.parameters["embedder"].target == "toys.Letters"
+    assert part.spec.parameters["embedder"].target == "support.parts.Letters"
     assert type(part.value.embedder).__name__ == "Letters"
 
 
 def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TRUSTED, "toys")
+    monkeypatch.setenv(TRUSTED, "support")
     builder = Builder()
-    small = builder.build({"_target_": "toys.Letters", "batch_size": 1}, "embedder")
-    large = builder.build({"_target_": "toys.Letters", "batch_size": 64}, "embedder")
+    small = builder.build({"_target_": "support.parts.Letters", "batch_size": 1}, "embedder")
+    large = builder.build({"_target_": "support.parts.Letters", "batch_size": 64}, "embedder")
     assert small.spec.digest == large.spec.digest
     assert small.value is not large.value
-    assert builder.build({"_target_": "toys.Letters", "weight": 2.0}, "embedder").spec.digest != small.spec.digest
+    assert (
+        builder.build({"_target_": "support.parts.Letters", "weight": 2.0}, "embedder").spec.digest != small.spec.digest
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
         ({"_target_": VECTOR}, r"retriever\.embedder: Vector needs a value"),
         (NOWHERE, r"retriever\.embedder\._target_"),
-        ({"_target_": "toys.Words", TRUSTED: "toys"}, "not trusted"),  # a config cannot extend trust
+        ({"_target_": "support.parts.Words", TRUSTED: "support"}, "not trusted"),  # a config cannot extend trust
         ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
         ("bm25", r"retriever: not a part"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, objectives, pareto_front
-from scored import scored
+from support.results import scored
 
 
 def point(name: str, quality: float, latency: float) -> Result:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from printed import pdf
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.corpora import read_folder
 from ragsweep_golden.building.drafts import Draft, Sources, Stratum
 from ragsweep_golden.building.enrichment import difficulty, enrich
 from ragsweep_golden.sets.entries import incoherences
+from support.inputs.pdf_files import pdf
 
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mutations import Mutated, mutate
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.golden.anchors import Span, resolve
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.labels.changes import AMBIGUOUS, DELETED, EDITED, MOVED, Verification, verify_labels
+from support.inputs.mutated_documents import Mutated, mutate
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n\nThe birch measures 20 metres, and is pale.\n"
 OTHER = "The yew is evergreen. It lives for two thousand years.\n"

@@ -17,7 +17,7 @@ from ragsweep.golden.corpora import read_corpus
 from ragsweep_golden.commands import golden
 from ragsweep_golden.exchange.importing import Imported, import_file
 from ragsweep_golden.exchange.layouts import LAYOUTS
-from tool_files import ALDER, CORPUS, DEEPEVAL, FILES, SAID, YEW, A, Q, lines, parquet_of, table_of
+from support.inputs.tool_files import ALDER, CORPUS, DEEPEVAL, FILES, SAID, YEW, A, Q, lines, parquet_of, table_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
 

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs import prepare
-from one_process import in_one_process
 from ragsweep.core.building import Builder
 from ragsweep.core.types import Answer, Answers, Corpus, Question
 from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
@@ -21,6 +19,7 @@ from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, Tok
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.answers import answered
+from support.commands import in_one_process, prepare
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}
 WINDOW = {"_target_": "ragsweep.parts.chunkers.SentenceWindow", "language": "auto"}
@@ -200,7 +199,7 @@ def test_questions_in_another_language_than_the_corpus_are_noted(tmp_path: Path)
 
 
 def test_an_external_system_needs_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")
     data = written(tmp_path, "french", asked="french")
     assert lines(*data, "system=search", "system.url=http://localhost/search") == []
 

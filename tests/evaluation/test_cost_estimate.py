@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from configs import evaluate, prepare
 from llm_server import LlmServer
 from ragsweep.core.types import RequestSize
 from ragsweep.evaluation.cost_estimate import estimate_costs
@@ -19,7 +18,8 @@ from ragsweep.services.usage import UsageTotals
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.sweeping import plan_as_json
-from scripted_judge import judge_at
+from support.commands import evaluate, prepare
+from support.models import judge_at
 from test_paid_answers import judged, overrides, server, session
 
 __all__ = ["server"]

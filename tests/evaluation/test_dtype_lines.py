@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from configs import prepare
 from ragsweep.evaluation.experiment import dtype_lines
 from ragsweep.parts import model_files
 from ragsweep.sweep.running.session import Session
+from support.commands import prepare
 
 
 def test_a_dtype_that_the_processor_decides_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs import evaluate
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
@@ -29,8 +28,9 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.running.session import Session
-from toys import Whole, Words, built, corpus, golden, vector
-from trec_files import align, read_qrels, read_run
+from support.commands import evaluate
+from support.inputs.trec_files import align, read_qrels, read_run
+from support.parts import Whole, Words, built, corpus, golden, vector
 
 QUESTIONS = golden(
     ("cats in the yard", "d1"), ("source code compiler", "d2"), ("xylophone", "d4"), ("cat on mat price", None)
@@ -118,7 +118,7 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     base = experiment()
     cut = Experiment("n", (), {}, {}, base.dataset, laid, 2, base.metrics, 0.5, "s")
     lengths = np.array([len(text) for text in given_corpus.texts])
-    share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # toys.Letters reads 30 letters
+    share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # support.parts.Letters reads 30 letters
     result = Evaluator().evaluate(cut)
     assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
     assert result.stages["embed"]["chunks"] == len(lengths)
@@ -146,7 +146,9 @@ class Reversed:
 
 def reranked(mix: float) -> Result:
     base = experiment()
-    part = BuiltPart(Reversed(mix), Spec("toys.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None}))
+    part = BuiltPart(
+        Reversed(mix), Spec("support.parts.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None})
+    )
     laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1))
     return Evaluator().evaluate(replace(base, graph=laid))
 

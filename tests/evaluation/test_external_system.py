@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import forked
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from serving import Reply, Server, serving
+from support.servers import forked
+from support.servers.json_server import Reply, Server, serving
 
 ROOT = Path(__file__).parents[2]
 CORPUS = [

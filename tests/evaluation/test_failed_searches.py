@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import GOLDEN, write_dataset
-from configs import evaluate, prepare
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, NOTHING_RETRIEVED, REFUSED_BY_SERVICE, SERVER_ERROR
 from ragsweep.core.question_texts import to_texts
@@ -29,8 +27,9 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
-from serving import Reply, Server, serving
-from toys import Whole, Words, built, corpus, golden
+from support.commands import GOLDEN, evaluate, prepare, write_dataset
+from support.parts import Whole, Words, built, corpus, golden
+from support.servers.json_server import Reply, Server, serving
 
 ASKED = [{"reference": "It rests on the warm mat.", **row} if row.get("evidence") else row for row in GOLDEN]
 LOST, WORDS = 1, "what keeps the yard"  # the question with a failure

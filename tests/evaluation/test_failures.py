@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from command_line import GOLDEN, write_dataset
-from configs import evaluate
 from llm_server import LlmServer, ModelRequest
 from llm_server.requests import default_answer
 from llm_server.server import LoggedRequest
@@ -22,6 +20,7 @@ from ragsweep.report.tables import partial_note
 from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.funnel import funnel
 from ragsweep.sweep.running.session import Session
+from support.commands import GOLDEN, evaluate, write_dataset
 
 TALK = [
     {**row, "id": f"t{n}", "reference": "It rests on the warm mat.", "history": [{"role": "user", "text": "Hello."}]}

@@ -15,7 +15,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridConvex, Vector
 from ragsweep.stages.executor import Executor
-from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
+from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
 NONE = built(NoReranker())
 

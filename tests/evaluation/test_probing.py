@@ -23,7 +23,7 @@ from ragsweep.stages.latency import Probes
 from ragsweep.stages.machine import speed_node, store_speed
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stats.latencies import slowness
-from toys import Words, built, corpus, golden
+from support.parts import Words, built, corpus, golden
 
 QUESTIONS = golden(("cats in the yard", "d1"), ("source code compiler", "d2"))
 TEXTS = tuple(question.text for question in QUESTIONS.questions)

@@ -15,7 +15,7 @@ from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.scoring import compare
 from ragsweep.parts.ranking import arrange
 from ragsweep.parts.reordering import Reordering, reorder
-from toys import Whole, corpus, golden
+from support.parts import Whole, corpus, golden
 
 CHUNKS, DEPTH = 30, 8
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
@@ -22,6 +21,7 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
+from support.commands import prepare
 from test_evaluator import experiment
 
 HERE = Path(__file__).name

@@ -10,7 +10,6 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs import beir, evaluate
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import Coverage, cover, view
@@ -26,6 +25,7 @@ from ragsweep.parts.metrics import (
     Recall,
 )
 from ragsweep.sweep.running.session import Session
+from support.commands import beir, evaluate
 
 SAME = {
     "ndcg": Ndcg(), "ndcg_cut_3": Ndcg(3), "map": MeanAveragePrecision(), "map_cut_3": MeanAveragePrecision(3),

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs import composed
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
@@ -23,8 +22,9 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.command import read_command, searches
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
-from recorded import a_result
-from toys import corpus
+from support.commands import composed
+from support.parts import corpus
+from support.results import a_result
 
 DEMO = PythonReference(None, 0).load()
 

@@ -15,7 +15,7 @@ from ragsweep.core.types import Evidence, Metric, Question
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.trec import grades, strictly_falling, write_qrels, write_run
 from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
-from trec_files import align, read_qrels, read_run
+from support.inputs.trec_files import align, read_qrels, read_run
 
 
 def put(folder: Path, text: str | bytes) -> Path:

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import GOLDEN, write_dataset
-from configs import evaluate, prepare
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import BUDGET_SPENT
@@ -22,6 +20,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
+from support.commands import GOLDEN, evaluate, prepare, write_dataset
 
 TALK = [
     {"id": "t1", "question": "And where does it sleep?", "evidence": [{"document": "cats"}],

@@ -12,14 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import configs
-from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.parts.targets import Drop, Target, count_met, evaluate_targets, misses_target
 from ragsweep.report.targets import target_lines
 from ragsweep.sweep.running.session import Session
-from recorded import a_result
+from support import commands as configs
+from support.commands import prepare
+from support.results import a_result
 
 ROOT = Path(__file__).parents[2]
 SHARES = st.floats(0, 1)

@@ -13,7 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.checksums import COLUMNS
 from ragsweep.records.ledger import LARGE, Ledger
-from recorded import a_result
+from support.results import a_result
 from test_ledger import opened
 
 SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it away and run the command again"

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-import forked
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import LAPSE
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
+from support.servers import forked
 
 
 def result(name: str = "top_k=3") -> Result:

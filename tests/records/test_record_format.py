@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from configs import evaluate
 from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import EvidenceRanks, JudgedCases, QuestionResults, Repetitions, StepResults
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary, TargetResult
 from ragsweep.records.record_format import FORMAT, Encoded, decode, decode_shared, encode
 from ragsweep.sweep.running.session import Session
+from support.commands import evaluate
 
 text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
 number = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])

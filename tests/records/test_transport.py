@@ -10,12 +10,12 @@ import zlib
 
 import pytest
 
-from mutants import mutant
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.record_format import encode
 from ragsweep.records.transport import from_bytes, to_bytes
-from recorded import a_result
+from support.inputs.mutants import mutant
+from support.results import a_result
 
 BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "traces")
 

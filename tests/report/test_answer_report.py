@@ -18,7 +18,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
-from recorded import changed_table
+from support.results import changed_table
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)

@@ -20,7 +20,7 @@ from ragsweep.report.evidence import evidence_statements
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.conclusion import SweepConclusion, conclude
 from ragsweep.stats.inference.rare_losses import RareLosses
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, noisy, one_metric
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
 
@@ -52,7 +52,7 @@ def numbers(text: str) -> list[str]:
 
 
 def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline() -> None:
-    decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
+    decision = decide(one_metric("a", BASE), one_metric("b", BETTER), baseline="a")
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("better", "b")
     found = facts(decision)["against_baseline"]
@@ -64,7 +64,7 @@ def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline(
 
 
 def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None:
-    decision = decide(scored("a", BETTER), scored("b", BASE), baseline="a")
+    decision = decide(one_metric("a", BETTER), one_metric("b", BASE), baseline="a")
     assert (decision.kind, decision.chosen, facts(decision)["against_baseline"]) == ("keep", "a", None)
     assert sentence(decision).startswith("Keep a")
     assert any("shown worse b" in line for line in evidence(decision))
@@ -76,7 +76,7 @@ def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None
 )
 def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: str) -> None:
     same = np.full(len(BASE), score)
-    said = sentence(decide(scored("a", same), scored("b", same)))
+    said = sentence(decide(one_metric("a", same), one_metric("b", same)))
     assert f"{METRIC} cannot decide: all 2 configs {ending}" in said
 
 
@@ -84,19 +84,19 @@ def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: s
 def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits: dict[str, float]) -> None:
     config = {"objective": "faithfulness", "headline": [METRIC], "constraints": limits}
     costs = {"cost_per_1000": 2.0}
-    results = scored("a", BASE, config=config, **costs), scored("b", BETTER, config=config, **costs)
+    results = one_metric("a", BASE, config=config, **costs), one_metric("b", BETTER, config=config, **costs)
     decision = decide(*results)
     assert decision.chosen == (None if limits else "b")
     why = f"it was not measured of every config; {METRIC} replaces it"
     assert f"The objective, faithfulness, does not decide: {why}." in sentence(decision)
-    assert "does not decide" not in sentence(decide(scored("a", BASE), scored("b", BETTER)))
+    assert "does not decide" not in sentence(decide(one_metric("a", BASE), one_metric("b", BETTER)))
 
 
 def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show_it() -> None:
     rng = np.random.default_rng(3)
     base = rng.random(60)
     other = np.clip(base + rng.normal(0.02, 0.2, 60), 0, 1)
-    decision = decide(scored("a", base), scored("b", other), baseline="a")
+    decision = decide(one_metric("a", base), one_metric("b", other), baseline="a")
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("open", "b")
     assert 0.5 < against.probability < 0.9
@@ -106,7 +106,7 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
 
 
 def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
-    results = [scored("a", BASE), scored("b", BETTER), scored("c", EQUAL_MEAN)]
+    results = [one_metric("a", BASE), one_metric("b", BETTER), one_metric("c", EQUAL_MEAN)]
     for some in (results, results[::-1]):
         decision = decide(*some)
         found = facts(decision)
@@ -118,7 +118,7 @@ def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(4)))
 def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[int]) -> None:
-    results = [scored("abcd"[n], noisy(mean, seed=n)) for n, mean in enumerate((0.4, 0.42, 0.41, 0.43))]
+    results = [one_metric("abcd"[n], noisy(mean, seed=n)) for n, mean in enumerate((0.4, 0.42, 0.41, 0.43))]
     first, other = decide(*results), decide(*(results[n] for n in order))
     assert (other.kind, other.chosen) == (first.kind, first.chosen)
     assert numbers(sentence(other))[0] == numbers(sentence(first))[0]
@@ -128,14 +128,14 @@ def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[i
 
 @pytest.mark.parametrize("baseline", [None, "a"])
 def test_equal_configs_are_so_called_and_nothing_is_shown(baseline: str | None) -> None:
-    decision = decide(scored("a", BASE), scored("b", BASE), scored("c", BASE), baseline=baseline)
+    decision = decide(one_metric("a", BASE), one_metric("b", BASE), one_metric("c", BASE), baseline=baseline)
     assert decision.chosen is not None
     assert "3 configs" in sentence(decision)
     assert list(evidence(decision)) == []
 
 
 def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
-    decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
+    decision = decide(one_metric("a", BASE), one_metric("b", BETTER), baseline="a")
     verdict = compared(decision)
     losses = RareLosses(size=0.5, share=0.07, seen=0, questions=36, survives=False)
     doubted = conclude(replace(verdict, choice=replace(verdict.choice, losses=losses)))
@@ -149,21 +149,25 @@ def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
 
 def test_no_config_within_the_limits_is_no_choice() -> None:
     limited = {"constraints": {"context_tokens": 50}}
-    results = [scored(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER))]
+    results = [
+        one_metric(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER))
+    ]
     decision = decide(*results)
     assert (decision.kind, decision.chosen, facts(decision)["best"]) == ("none", None, "b")
     assert "context_tokens 50" in sentence(decision)
 
 
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
-    decision = decide(scored("a", BASE))
+    decision = decide(one_metric("a", BASE))
     empty = {"kind": "none", "choice": None, "evidence": [], "where": ""}
     assert facts(decision) == {**empty, "sentence": sentence(decision)}
 
 
 def test_a_cheaper_choice_has_its_saving_and_what_it_loses() -> None:
     near = noisy(0.4) + np.random.default_rng(8).normal(0, 0.0004, 100)
-    decision = decide(scored("dear", near + 0.0001, context_tokens=900.0), scored("cheap", BASE, context_tokens=100.0))
+    decision = decide(
+        one_metric("dear", near + 0.0001, context_tokens=900.0), one_metric("cheap", BASE, context_tokens=100.0)
+    )
     found = facts(decision)
     assert (decision.chosen, found["best"], found["cost"]) == ("cheap", "dear", "context_tokens")
     assert {"100", "900"} <= set(numbers(sentence(decision)))

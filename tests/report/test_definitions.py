@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ragsweep.report.definitions import define
-from scored import scored
+from support.results import scored
 
 CONF = Path(__file__).parents[2] / "conf" / "metrics"
 PARTS = "ragsweep.parts.metrics"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ragsweep.core.results import Result
 from ragsweep.report.front import MOST, front_csv, front_lines
-from scored import scored
+from support.results import scored
 
 METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
 

@@ -13,7 +13,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
 from ragsweep.stats.comparison import SweepComparison, compare_configs
-from weighed import METRIC, scored
+from support.results import METRIC, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 
@@ -128,7 +128,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     """Right is better: of a latency the smaller ratio, with ticks that people read."""
     slow = [100.0 * (1 + n % 7) for n in range(60)]
     rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
-    results = [scored(name, row, direction=False) for name, row in rows.items()]
+    results = [one_metric(name, row, direction=False) for name, row in rows.items()]
     results = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
     found = compare_configs(results, baseline="a")
     assert isinstance(found, SweepComparison)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ragsweep.report.question_rows import question_rows
-from recorded import NAN, a_result
+from support.results import NAN, a_result
 
 
 def test_questions_are_a_table_as_mlflow_logs_one() -> None:

@@ -15,14 +15,13 @@ from ragsweep.core.results import Result
 from ragsweep.report.document import GAP
 from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
-from recorded import changed_table
-from scored import normal, scored
+from support.results import changed_table, drawn, scored
 
 
 def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
     """Make a numbered config that sets some keys."""
     overrides = tuple(f"{key}={value}" for key, value in set_.items())
-    metrics = {"ndcg": normal(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": normal(mean, 60)}
+    metrics = {"ndcg": drawn(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": drawn(mean, 60)}
     result = scored(metrics, name=f"#{number} config", overrides=overrides, parameters=set_)
     return replace(result, config={**result.config, "headline": ["ndcg", "recall", "tokens"]})
 
@@ -49,7 +48,7 @@ def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
 
 
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
-    judged = {f"faithful_{n}": normal(0.5, 60, 0.1, n) for n in range(9)}
+    judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
     more = scored(judged).summaries
     results = [replace(one, summaries={**one.summaries, **more}) for one in RESULTS[:2]]
@@ -175,8 +174,8 @@ def test_metrics_of_answers_are_dropped_last() -> None:
 def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, has_intervals: bool) -> None:
     results = []
     for n in (3, 5, 6):
-        groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": normal(n / 10, 25)}).summaries}
-        results.append(replace(scored({"ndcg": normal(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
+        groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": drawn(n / 10, 25)}).summaries}
+        results.append(replace(scored({"ndcg": drawn(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
     table = slice_table(results, "category", "ndcg", ["6", "3"], wide)
     assert table.header == ["category", ">questions", ">#6", ">#3"]
     assert [row[:2] for row in table.rows] == [["a", "15"], ["b", "25"]]

@@ -19,7 +19,7 @@ from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.graph import Plan, StageCount
-from recorded import summary
+from support.results import summary
 from test_ledger import result
 
 

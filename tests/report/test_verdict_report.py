@@ -16,13 +16,13 @@ from ragsweep.report.verdict import limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from ragsweep.stats.conclusion import conclude
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, noisy, one_metric
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
 RESULTS = [
-    scored("=a", noisy(0.4), CATEGORIES, context_tokens=100.0),
-    scored("b|c", noisy(0.6, seed=1), CATEGORIES, context_tokens=300.0),
-    scored("d", noisy(0.4, seed=2), CATEGORIES, context_tokens=200.0),
+    one_metric("=a", noisy(0.4), CATEGORIES, context_tokens=100.0),
+    one_metric("b|c", noisy(0.6, seed=1), CATEGORIES, context_tokens=300.0),
+    one_metric("d", noisy(0.4, seed=2), CATEGORIES, context_tokens=200.0),
 ]
 VERDICT = compare_configs(RESULTS, baseline="=a")
 
@@ -102,19 +102,19 @@ def test_numbers_that_compare_sweeps_are_finite() -> None:
     told = numbers(VERDICT)
     assert told["verdict_configs"] == 3
     assert told["verdict_best_set"] == told["verdict_coverage"] == 1
-    few = compare_configs([scored("a", [0.1] * 5), scored("b", [0.2] * 5)])
+    few = compare_configs([one_metric("a", [0.1] * 5), one_metric("b", [0.2] * 5)])
     assert isinstance(few, SweepComparison)
     assert "verdict_optimism" not in numbers(few)
 
 
 def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> None:
     assert files["plots/differences.png"].startswith(b"\x89PNG")
-    many = compare_configs([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
+    many = compare_configs([one_metric(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
     assert artifacts("sweep", [], [], [], conclude(many))["plots/differences.png"].startswith(b"\x89PNG")
 
 
 def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_evidence() -> None:
-    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))]
+    results = [one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1))]
     for why, counted in (("no reference answer", True), ("no evidence", False), ("unanswerable", False)):
         lacking = [
             replace(one, summaries={

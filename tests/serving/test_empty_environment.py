@@ -16,13 +16,13 @@ from typing import Any
 import mlflow
 import pytest
 
-from command_line import RUN, call, user_environment
 from ragsweep.core.results import Result
 from ragsweep.parts.datasets import PythonReference
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import ship
-from served_model import served
-from tiny_models import make_classifier
+from support.commands import RUN, call, user_environment
+from support.models import make_classifier
+from support.servers.served_model import served
 
 pytestmark = pytest.mark.nightly
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mutants import mutated, places
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep_serving.bundle import CORPUS, MANIFEST, STAGES, read_manifest
 from ragsweep_serving.pipeline import ServedPipeline
 from ragsweep_serving.reference import REFERENCE, WORDS, Reference
+from support.inputs.mutants import mutated, places
 from test_served_pipeline import shipped
 
 PARTS = {

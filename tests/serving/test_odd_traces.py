@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from mutants import mutated
 from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
@@ -24,6 +23,7 @@ from ragsweep_golden.adding.harvest import find_question, read_log
 from ragsweep_serving.commands.watch_findings import Watch
 from ragsweep_serving.commands.watch_report import results, watch_document
 from ragsweep_serving.watching import RequestComparison, Requests
+from support.inputs.mutants import mutated
 from test_watching import KNOWN, reference, traces
 
 

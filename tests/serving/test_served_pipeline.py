@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from pandas import DataFrame
 
-from command_line import GOLDEN, write_dataset
-from configs import evaluate, prepare
 from ragsweep.core.results import Result
 from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
@@ -21,7 +19,8 @@ from ragsweep.sweep.running.session import Session
 from ragsweep_serving.bundle import write_bundle
 from ragsweep_serving.pipeline import ServedPipeline, as_turns
 from ragsweep_serving.reference import write_reference
-from serving import serving
+from support.commands import GOLDEN, evaluate, prepare, write_dataset
+from support.servers.json_server import serving
 
 
 def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults import Small
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Rankings
 from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.store import Store
+from support.inputs.write_faults import Small
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=8)
 
@@ -145,7 +145,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from faults import Executor, Node, Spec, open_store
+from support.inputs.write_faults import Executor, Node, Spec, open_store
 from ragsweep.core.types import Embeddings
 
 class Heard:

@@ -17,9 +17,6 @@ import obstore
 import pytest
 from obstore.store import MemoryStore, S3Store
 
-from faults import Small
-from mutants import mutant
-from object_store import ObjectServer, object_server
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
@@ -27,6 +24,9 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, check_remote, open_remote
 from ragsweep.stages.shared_store import SharedStore
+from support.inputs.mutants import mutant
+from support.inputs.write_faults import Small
+from support.servers.object_store import ObjectServer, object_server
 from test_store import TRUTH, executed, small
 
 __all__ = ["object_server"]

@@ -18,7 +18,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.ray_shards import RayShards, check_compute
 from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
 from ragsweep.stages.store import Store
-from toys import Letters, corpus
+from support.parts import Letters, corpus
 
 WORDS = [f"{'word ' * (n % 7)}{n}" for n in range(30)]
 
@@ -62,7 +62,7 @@ def embed(letters: Letters | None = None) -> Node:
     def compute(work: StageContext, rows: Rows) -> Embeddings:
         return embed_chunks(work, letters or Letters(), texts(), spans())
 
-    return Node("embed", Spec("toys.Letters", "1"), (), compute, result=Embeddings)
+    return Node("embed", Spec("support.parts.Letters", "1"), (), compute, result=Embeddings)
 
 
 def read() -> Node:

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faults import QUERIES, Small
-from mutants import mutant
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages import store as store_module
 from ragsweep.stages.blobs import ALIGNED, StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store, open_store
+from support.inputs.mutants import mutant
+from support.inputs.write_faults import QUERIES, Small
 from test_blobs import BLOCK, forged
 
 TRUTH = Small(lambda text: None).results(Executor())
@@ -192,9 +192,7 @@ def test_database_of_flipped_bytes_serves_nothing_wrong(suffix: str, folder: Pat
     draw, told = random.Random(suffix), 0
     filled(folder)
     kept = folder.with_name("kept")
-    code = (
-        f"from faults import *; Small(print).results(Executor(open_store(Path({str(folder)!r}), print))); os._exit(0)"
-    )
+    code = f"from support.inputs.write_faults import *; Small(print).results(Executor(open_store(Path({str(folder)!r}), print))); os._exit(0)"
     if suffix:  # a process that is killed leaves what it wrote beside the database
         shutil.rmtree(folder)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}

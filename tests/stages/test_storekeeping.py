@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forked
 from ragsweep.core.errors import InputError
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
@@ -25,6 +24,7 @@ from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults, contents, read_results
+from support.servers import forked
 from test_ledger import opened, result
 
 KEYS = tuple(f"question {n}" for n in range(40))

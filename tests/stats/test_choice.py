@@ -20,8 +20,7 @@ from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.rare_losses import RareLosses
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
-from recorded import changed_table
-from weighed import METRIC, scored
+from support.results import METRIC, changed_table, one_metric
 
 LOSS = 0.005
 UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
@@ -33,7 +32,7 @@ def drawn(*means: float, tokens: Sequence[float] = (), spread: float = 0.1) -> l
     rows = generator.normal(0, 0.1, 200) + generator.normal(0, spread, (len(means), 200))
     rows += np.array(means)[:, None] - rows.mean(axis=1, keepdims=True)
     tokens = tokens or [500.0] * len(means)
-    return [scored(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
+    return [one_metric(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
 
 
 def believed(results: Sequence[Result]) -> Posterior:
@@ -75,7 +74,7 @@ def sweeps(draw: st.DrawFn) -> list[Result]:
     rows = np.round(generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (count, questions)), 1)
     rows[-1] = rows[0] if draw(st.booleans()) else rows[-1]
     tokens = [draw(st.sampled_from([100.0, 104.0, 200.0, 400.0])) for _ in rows]
-    return [scored(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
+    return [one_metric(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
 
 
 @settings(max_examples=40)
@@ -109,7 +108,7 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
 
 def test_of_equal_configs_the_cheapest_is_chosen() -> None:
     one, scores = drawn(0.5)[0], drawn(0.5)[0].outcomes[METRIC]
-    results = [scored(f"c{n}", scores, context_tokens=tokens) for n, tokens in enumerate((300.0, 100.0, 200.0))]
+    results = [one_metric(f"c{n}", scores, context_tokens=tokens) for n, tokens in enumerate((300.0, 100.0, 200.0))]
     found = chosen(results)
     assert (found.row, found.best, found.sacrificed, found.runner_up) == (1, 1, None, None)
     alike = [replace(one, name=name, signature=signature) for name, signature in (("a", "2"), ("b", "1"))]
@@ -117,7 +116,7 @@ def test_of_equal_configs_the_cheapest_is_chosen() -> None:
 
 
 def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() -> None:
-    found = chosen([scored("a", [0.1] * 9), scored("b", [0.9] * 9)], baseline=0)
+    found = chosen([one_metric("a", [0.1] * 9), one_metric("b", [0.9] * 9)], baseline=0)
     assert found.row == 1
     assert found.baseline.gain == pytest.approx(0.8)
     assert math.isnan(found.baseline.probability)
@@ -233,7 +232,7 @@ def test_config_called_better_is_seldom_none(means: np.ndarray, base: int, quest
     for seed in range(100):
         generator = np.random.default_rng(seed)
         values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (12, questions)) + means[:, None]
-        results = [scored(f"c{n}", row, context_tokens=float(n + 1)) for n, row in enumerate(values)]
+        results = [one_metric(f"c{n}", row, context_tokens=float(n + 1)) for n, row in enumerate(values)]
         one = compare_configs(results, baseline=f"c{base}")
         wrong += one.is_better and means[one.choice.row or 0] <= means[base]
     assert wrong <= 10  # 5 % would be exceeded by chance in 1.1 % of such tests

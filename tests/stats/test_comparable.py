@@ -20,7 +20,7 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
-from scored import FACTS, scored
+from support.results import FACTS, scored
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "k1": 1.5}
 VECTOR = {"_target_": "ragsweep.parts.retrievers.Vector", "index": {"_target_": "ragsweep.parts.indexes.Flat"}}

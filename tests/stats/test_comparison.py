@@ -29,8 +29,7 @@ from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.rare_losses import RareLosses
 from ragsweep.stats.inference.slices import Reversal
-from recorded import changed_table
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, changed_table, noisy, one_metric
 
 
 def judged(*results: Result, failures: tuple[Failure, ...] = (), baseline: str | None = None) -> SweepComparison:
@@ -55,14 +54,14 @@ def kinds(found: SweepComparison) -> dict[str, str]:
 
 
 def test_configs_that_answer_with_fields_of_the_case_are_references_unless_there_is_nothing_else() -> None:
-    plain, good = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))
-    expected = replace(scored("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": FIELD_OF_CASE}})
+    plain, good = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1))
+    expected = replace(one_metric("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": FIELD_OF_CASE}})
     assert [one.name for one in list_references([plain, good, expected])] == ["expected"]
     assert list_references([expected]) == []
 
 
 def test_differences_stand_against_the_choice_where_no_baseline_is_declared() -> None:
-    results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
+    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
     found = judged(*results)
     assert (found.baseline, found.reference, found.choice.row, found.choice.baseline) == (None, 1, 1, None)
     assert kinds(found) == {"a": "shown worse", "b": "the same", "c": "shown worse"}
@@ -71,7 +70,7 @@ def test_differences_stand_against_the_choice_where_no_baseline_is_declared() ->
 
 
 def test_differences_stand_against_a_declared_baseline() -> None:
-    results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
+    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
     found = judged(*results, baseline="a")
     assert (found.baseline, found.reference, found.choice.row) == (0, 0, 1)
     assert kinds(found)["b"] == "shown better"
@@ -91,7 +90,7 @@ def test_differences_stand_against_a_declared_baseline() -> None:
 
 
 def test_twenty_equal_configs_have_a_choice_that_is_not_called_better_and_its_luck() -> None:
-    results = [scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
+    results = [one_metric(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
     found = judged(*results, baseline="x=2")
     assert not found.is_better
     assert found.may_be_best.all()
@@ -115,7 +114,7 @@ def helped_and_hurt() -> list[Result]:
     base = np.where(gains > 0, 0.1, np.where(gains < 0, 0.9, 0.6))
     others = [base + np.random.default_rng(n).choice([-0.4, 0.0, 0.4], 36) for n in range(4)]
     rows = [base, *(np.clip(row, 0, 1) for row in others), base + gains]
-    return in_documents([scored(f"#{n + 1}", row) for n, row in enumerate(rows)], 18)
+    return in_documents([one_metric(f"#{n + 1}", row) for n, row in enumerate(rows)], 18)
 
 
 def test_a_lead_of_fifteen_helped_two_hurt_is_chosen_and_its_unseen_losses_are_a_number() -> None:
@@ -132,7 +131,7 @@ def test_a_lead_of_fifteen_helped_two_hurt_is_chosen_and_its_unseen_losses_are_a
 
 def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_being_called_better() -> None:
     """20 of 50 questions gain .05, and one question may lose .6: the caveat is a number, the choice is the same."""
-    results = scored("a", [0.6] * 50), scored("b", [0.65] * 20 + [0.6] * 30)
+    results = one_metric("a", [0.6] * 50), one_metric("b", [0.65] * 20 + [0.6] * 30)
     found = judged(*results, baseline="a")
     assert found.verdicts[1].kind == "shown better"
     assert (found.choice.row, found.is_better) == (1, False)
@@ -163,7 +162,7 @@ def test_a_shorter_prefix_that_loses_is_shown_worse_and_may_not_be_the_best() ->
 def test_configs_with_equal_scores_may_be_the_best_together_and_have_equal_verdicts() -> None:
     for seed in range(20):
         rows = [noisy(0.5, 40, seed), noisy(0.52, 40, seed + 50), noisy(0.5, 40, seed)]
-        results = [scored(name, row) for name, row in zip("abc", rows, strict=True)]
+        results = [one_metric(name, row) for name, row in zip("abc", rows, strict=True)]
         for baseline in (None, "a", "b"):
             found = judged(*results, baseline=baseline)
             assert found.may_be_best[0] == found.may_be_best[2]
@@ -180,7 +179,9 @@ def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, 
     rows = np.round(generator.normal(0.5, 0.1, 40) + generator.normal(0, 0.1, (configs, 40)), 2)
     rows[-1] = rows[0] if seed % 2 else rows[-1]
     tokens = generator.choice([100.0, 200.0, 400.0], configs)
-    results = [scored(f"c{n}", np.exp(row) if amount else row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
+    results = [
+        one_metric(f"c{n}", np.exp(row) if amount else row, context_tokens=tokens[n]) for n, row in enumerate(rows)
+    ]
     if amount:
         results = [replace(one, summaries={**one.summaries, METRIC: replace(one.summaries[METRIC], unit="ms")})
                    for one in results]  # fmt: skip
@@ -201,20 +202,20 @@ CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n i
 
 def test_better_on_average_and_worse_on_a_slice_is_a_reversal() -> None:
     change = np.where(np.array(CATEGORIES) == "troubleshooting", -0.2, 0.2)
-    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.5, 200, 1) + change, CATEGORIES)
+    results = one_metric("a", noisy(0.5, 200), CATEGORIES), one_metric("b", noisy(0.5, 200, 1) + change, CATEGORIES)
     (one,) = judged(*results, baseline="a").reversals
     assert one == Reversal(1, "category", "troubleshooting", False)
 
 
 def test_slice_in_which_a_worse_config_is_worse_is_no_reversal() -> None:
-    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.3, 200, 1), CATEGORIES)
+    results = one_metric("a", noisy(0.5, 200), CATEGORIES), one_metric("b", noisy(0.3, 200, 1), CATEGORIES)
     found = judged(*results)
     assert any(part.worse[1] for part in found.slices)
     assert found.reversals == ()
 
 
 def test_slices_of_the_reference_and_the_best_are_compared() -> None:
-    results = [scored(f"x={n}", noisy(0.2 + n / 40, 200, n), CATEGORIES) for n in range(22)]
+    results = [one_metric(f"x={n}", noisy(0.2 + n / 40, 200, n), CATEGORIES) for n in range(22)]
     found = judged(*results, baseline="x=0")
     assert found.sliced == (0, *range(21, 2, -1))
     assert {len(one.estimate) for one in found.slices} == {20}
@@ -223,15 +224,15 @@ def test_slices_of_the_reference_and_the_best_are_compared() -> None:
 
 
 def test_reason_is_given_where_nothing_is_compared() -> None:
-    assert "one config" in refused(scored("a", noisy(0.5)))
-    assert "different questions" in refused(scored("a", noisy(0.4)), scored("b", noisy(0.6), golden="h"))
-    undirected = scored("a", noisy(0.4), direction=None), scored("b", noisy(0.6), direction=None)
+    assert "one config" in refused(one_metric("a", noisy(0.5)))
+    assert "different questions" in refused(one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6), golden="h"))
+    undirected = one_metric("a", noisy(0.4), direction=None), one_metric("b", noisy(0.6), direction=None)
     assert refused(*undirected) == f"{METRIC} is not compared: neither more nor less of it is better"
     first, second = noisy(0.4), noisy(0.4)
     first[:50] = second[50:] = math.nan
-    assert "no question was scored" in refused(scored("a", first), scored("b", second))
-    assert "no config was evaluated" in refused(scored("a", noisy(0.5), state="DROPPED"))
-    both = [partial(scored(name, noisy(0.5)), METRIC) for name in "ab"]
+    assert "no question was scored" in refused(one_metric("a", first), one_metric("b", second))
+    assert "no config was evaluated" in refused(one_metric("a", noisy(0.5), state="DROPPED"))
+    both = [partial(one_metric(name, noisy(0.5)), METRIC) for name in "ab"]
     assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)
 
 
@@ -244,7 +245,7 @@ def partial(result: Result, *metrics: str) -> Result:
 
 def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not() -> None:
     costs = [{"faithfulness": 0.5, "cost_per_1000": 2.0}, {"faithfulness": 0.6, "cost_per_1000": 1.0}]
-    results = [scored("a", noisy(0.4), **costs[0]), scored("b", noisy(0.6, seed=1), **costs[1])]
+    results = [one_metric("a", noisy(0.4), **costs[0]), one_metric("b", noisy(0.6, seed=1), **costs[1])]
     whole = judged(*results)
     found = judged(*(partial(result, "faithfulness") for result in results))
     assert found.matrix.configs == ("a", "b")
@@ -258,7 +259,7 @@ def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not()
 
 def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not() -> None:
     results = [
-        partial(scored(name, noisy(0.4), config={"objective": "faithfulness"}, faithfulness=value), "faithfulness")
+        partial(one_metric(name, noisy(0.4), config={"objective": "faithfulness"}, faithfulness=value), "faithfulness")
         for name, value in (("a", 0.5), ("b", 0.6))
     ]
     found = judged(*results)
@@ -267,8 +268,8 @@ def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not()
 
 
 def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
-    broken, void = partial(scored("broken", noisy(0.9)), METRIC), scored("void", [math.nan] * 100)
-    results = broken, scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), void
+    broken, void = partial(one_metric("broken", noisy(0.9)), METRIC), one_metric("void", [math.nan] * 100)
+    results = broken, one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), void
     found = judged(*results, failures=(Failure("crashed", (), {}, "error"),))
     assert found.matrix.configs == ("a", "b")
     expected = {("broken", "PARTIAL"), ("crashed", "failed"), ("void", "not measured")}
@@ -278,7 +279,7 @@ def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
 def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> None:
     some = noisy(0.6, seed=1)
     some[:30] = math.nan
-    found = judged(scored("a", noisy(0.4)), scored("b", some))
+    found = judged(one_metric("a", noisy(0.4)), one_metric("b", some))
     assert (len(found.matrix.questions), found.matrix.asked, found.matrix.coverage) == (70, 100, 0.7)
 
 
@@ -286,7 +287,7 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
     """The value of a quantile is not the mean of its column: nothing paired can be said of it."""
     config = {"objective": "latency_p95_ms", "headline": ["latency_p95_ms", METRIC]}
     results = [
-        scored(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
+        one_metric(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
     ]
     slow = replace(results[0].summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
     column = {slow.name: np.linspace(1, 100, 100).tolist()}
@@ -300,13 +301,16 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
 
 def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
     config = {"objective": "faithfulness", "headline": [METRIC]}
-    results = scored("a", noisy(0.4), config=config), scored("b", noisy(0.6, seed=1), config=config)
+    results = one_metric("a", noisy(0.4), config=config), one_metric("b", noisy(0.6, seed=1), config=config)
     assert judged(*results).metric == METRIC
     assert judged(*results).skipped == {"faithfulness": "it was not measured of every config"}
 
 
 def test_headline_metrics_are_compared_too() -> None:
-    results = scored("a", noisy(0.4), context_tokens=500.0), scored("b", noisy(0.6, seed=1), context_tokens=900.0)
+    results = (
+        one_metric("a", noisy(0.4), context_tokens=500.0),
+        one_metric("b", noisy(0.6, seed=1), context_tokens=900.0),
+    )
     matrix, found = judged(*results, baseline="a").others["context_tokens"]
     assert matrix.metric == "context_tokens"
     assert found.estimate.tolist() == [0.0, 400.0]
@@ -318,7 +322,7 @@ def costly(**limits: float) -> list[Result]:
     config = {"constraints": {"latency_p95_ms": None, **limits}}
     rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.5, 2, 500.0, 900.0)]
     return [
-        scored(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
+        one_metric(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
         for name, mean, seed, tokens, slow in rows
     ]
 
@@ -337,7 +341,8 @@ def twins(cheap: float = 0.5, **recommend: float) -> list[Result]:
     config = {"recommend": recommend}
     rows = [("today", 0.5, 0, 900.0), ("cheap", cheap, 1, 100.0), ("best", 0.503, 2, 900.0)]
     return [
-        scored(name, noisy(mean, 300, seed), config=config, context_tokens=tokens) for name, mean, seed, tokens in rows
+        one_metric(name, noisy(mean, 300, seed), config=config, context_tokens=tokens)
+        for name, mean, seed, tokens in rows
     ]
 
 
@@ -361,7 +366,7 @@ def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int,
     generator = np.random.default_rng(seed)
     shared, own = generator.normal(0, 0.3, 300), generator.normal(0, 0.07, (3, 300))
     rows = 0.5 + shared + own + np.array([0.0, change, change / 2])[:, None]
-    results = [scored(f"c{n}", row, context_tokens=(900.0, 100.0, 300.0)[n]) for n, row in enumerate(rows)]
+    results = [one_metric(f"c{n}", row, context_tokens=(900.0, 100.0, 300.0)[n]) for n, row in enumerate(rows)]
     found = judged(*results)
     best = judged(*(replace(one, config={**one.config, "recommend": {"loss": 0.0}}) for one in results))
     row = found.choice.row
@@ -373,7 +378,7 @@ def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int,
 def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     assert judged(*twins()).margin == 0.05
     assert judged(*twins(margin=0.001)).margin == 0.001
-    slow = scored("slow", 400 * noisy(0.5), direction=False)
+    slow = one_metric("slow", 400 * noisy(0.5), direction=False)
     rows = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
             for one in (slow, replace(slow, name="other"))]  # fmt: skip
     found = judged(*rows)
@@ -388,7 +393,7 @@ def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categorie
     shared = generator.normal(5, spread, questions)
     rows = np.exp(shared + generator.normal(0, spread / 2, (len(shifts), questions)) + np.array(shifts)[:, None])
     labels = ["even" if n % 2 else "odd" for n in range(questions)] if categories else ()
-    results = [scored(f"c{n}", row, labels, direction=False) for n, row in enumerate(rows)]
+    results = [one_metric(f"c{n}", row, labels, direction=False) for n, row in enumerate(rows)]
     return [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
 
 
@@ -427,7 +432,7 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
 
 def prefix(top_k: int, scores: Sequence[float] | np.ndarray, metric: str = "context_recall") -> Result:
     """Make a config that differs from others in the length of its context alone."""
-    one = scored(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
+    one = one_metric(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
     return replace(
         one,
         config={**one.config, "objective": metric},
@@ -479,7 +484,7 @@ def test_shown_worse_is_not_best(seed: int, configs: int, questions: int, spread
     generator = np.random.default_rng(seed)
     rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
     rows += generator.normal(0, spread, (configs, 1))
-    found = judged(*(scored(f"x={n}", row) for n, row in enumerate(rows)), baseline="x=0" if declared else None)
+    found = judged(*(one_metric(f"x={n}", row) for n, row in enumerate(rows)), baseline="x=0" if declared else None)
     assert found.may_be_best[found.selection_bias.winner]
     assert not (found.may_be_best & found.differences.worse).any()
     assert all(
@@ -502,7 +507,7 @@ def test_conclusion_is_a_few_sentences_without_nan_whatever_the_scores(
     scores = np.round(generator.random(questions) + spread * generator.normal(size=(configs, questions)), 1)
     scores[generator.random(scores.shape) < unknown / 10] = math.nan
     categories = [f"c{n % 3}" for n in range(questions)]
-    results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
+    results = [one_metric(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = compare_configs(results, [Failure("f", (), {}, "e")], baseline="x=0" if declared else None)
     sentences = texts([*choice_statements(conclude(found)), *evidence_statements(conclude(found))])
     if isinstance(found, SweepComparison):
@@ -515,6 +520,6 @@ def test_conclusion_is_a_few_sentences_without_nan_whatever_the_scores(
 
 def test_the_luck_of_an_adaptive_search_is_a_lower_bound() -> None:
     """Its configs were chosen by the same questions, which no fold leaves out."""
-    found = judged(*(scored(f"c{n}", noisy(0.5, seed=n)) for n in range(12)))
+    found = judged(*(one_metric(f"c{n}", noisy(0.5, seed=n)) for n in range(12)))
     assert "expect" in next(luck(found)).text
     assert "at least" in next(luck(replace(found, adaptive=True))).text

@@ -31,7 +31,7 @@ from ragsweep.stats.context_effect import (
     refuses_all,
     resolve_success,
 )
-from scored import scored
+from support.results import scored
 
 NAN = math.nan
 

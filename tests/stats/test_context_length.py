@@ -11,9 +11,8 @@ import pytest
 from ragsweep.core.results import Result
 from ragsweep.stats.context_length import LongerContext, length_keys, longer_context, rises_with
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from recorded import changed_table
-from scored import scored as scored_config
-from weighed import METRIC, scored
+from support.results import METRIC, changed_table, one_metric
+from support.results import scored as scored_config
 
 RISING = "context_recall"
 LOW, HIGH = [0.0, 0.5, 1.0] * 10, [0.0, 1.0, 1.0] * 10
@@ -21,7 +20,7 @@ LOW, HIGH = [0.0, 0.5, 1.0] * 10, [0.0, 1.0, 1.0] * 10
 
 def config(name: str, scores: Sequence[float], metric: str = RISING, **keys: float | None) -> Result:
     """Make a config with keys that lengthen the context, or others, as the only parameters."""
-    one = scored(name, scores, config={**keys, "objective": metric})
+    one = one_metric(name, scores, config={**keys, "objective": metric})
     parameters = {key: str(value) for key, value in keys.items()}
     summaries = {metric: replace(one.summaries[METRIC], name=metric)}
     return replace(one, parameters=parameters, summaries=summaries, outcomes=changed_table(one, {metric: list(scores)}))

@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.stats.costs import ConfigCosts
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, noisy, one_metric
 
 
 def costs(*results: Result) -> ConfigCosts:
@@ -22,14 +22,14 @@ def constant(**amounts: Sequence[float]) -> ConfigCosts:
     """Return configs that cost the same on every question."""
     count = len(next(iter(amounts.values())))
     rows = [{name: values[n] for name, values in amounts.items()} for n in range(count)]
-    return costs(*(scored(f"c{n}", noisy(0.5, seed=n), **row) for n, row in enumerate(rows)))
+    return costs(*(one_metric(f"c{n}", noisy(0.5, seed=n), **row) for n, row in enumerate(rows)))
 
 
 def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Sequence[float]) -> ConfigCosts:
     """Return configs with a cost by question; with ``value``, ``low``, ``high`` it is a quantile, no mean of them."""
     results = []
     for n, column in enumerate(columns):
-        one = scored(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
+        one = one_metric(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
         known = {end: values[n] for end, values in ends.items()} or {"value": float(column.mean())}
         summary = replace(one.summaries[name], unit=unit, **known)
         outcomes = one.outcomes.with_columns({name: column.tolist()})

@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.stats.curves import curves
-from scored import scored
+from support.results import scored
 
 
 def config(alpha: float, scores: list[float], **parameters: str) -> Result:

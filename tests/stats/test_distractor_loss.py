@@ -11,7 +11,7 @@ import pytest
 from ragsweep.report.answers import distractor_statements
 from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.distractor_loss import distractor_loss
-from recorded import a_result
+from support.results import a_result
 
 
 def table(rates: list[float], scores: list[float]) -> dict[str, list[Any]]:

@@ -36,8 +36,8 @@ from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
-from recorded import changed_table
-from toys import Letters, LongestFirst, Whole, Words, built, corpus, padded
+from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, padded
+from support.results import changed_table
 
 DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
 """The evidence is d2; "one two three four" shares most words with it."""

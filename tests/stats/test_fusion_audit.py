@@ -12,8 +12,7 @@ import pytest
 from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, degraded_slices, fusion_audit
-from recorded import changed_table
-from scored import scored
+from support.results import changed_table, scored
 
 
 def worse_slices(result: Result) -> list[str]:

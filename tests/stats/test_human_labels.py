@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelled import COUNT, M, answered, biased, label, pair, replace_outcomes, written
-from matrices import matrix
 from ragsweep.commands.compare import compare
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError
@@ -21,7 +19,9 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from scored import record, table_rows
+from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
+from support.matrices import matrix
+from support.results import record, table_rows
 
 ALL = np.ones(4, dtype=bool)
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from matrices import planted
 from ragsweep.stats.items import (
     analyse_items,
     distinct_rows,
@@ -19,6 +18,7 @@ from ragsweep.stats.items import (
     fit_logistic,
     item_information,
 )
+from support.matrices import planted
 
 Doubles = NDArray[np.float64]
 BY_HAND = np.array([[0.0, 0, 1], [0, 1, 1], [1, 0, 0], [1, 1, 0]])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelled import COUNT, M, answered, biased, label, pair
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.conclusion_facts import result_facts, result_texts, verdict_facts
 from ragsweep.report.document import texts
@@ -20,7 +19,8 @@ from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.human_labels import correct_difference, match_labels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
-from scored import summary
+from support.inputs.human_labels import COUNT, M, answered, biased, label, pair
+from support.results import summarised
 
 
 def corrected(results: list[Result], labels: list[HumanLabel], baseline: str | None = "a") -> SweepComparison:
@@ -81,7 +81,7 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     results = []
     for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
-        cost = replace(summary("context_tokens", [tokens] * COUNT), higher_is_better=False)
+        cost = replace(summarised("context_tokens", [tokens] * COUNT), higher_is_better=False)
         config = {**made.config, "recommend": {"loss": 0.02}}
         outcomes = made.outcomes.with_columns({"context_tokens": [tokens] * COUNT})
         summaries = {**made.summaries, "context_tokens": cost}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Result
 from ragsweep.report.result_blocks import remedies
 from ragsweep.stats.latencies import BUSY, busy_sentence, latency_apart, slowness
-from scored import scored
+from support.results import scored
 
 P95 = "latency_p95_ms"
 MS = st.floats(0.01, 1e4)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, pearsonr
 
-from matrices import matrix, planted
 from ragsweep.stats.mini_set import agreements, choose_mini, estimate_mini, quotas
+from support.matrices import matrix, planted
 
 
 def test_agreement_is_kendalls_and_pearsons() -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison, compare_configs
 from ragsweep.stats.pairs import Family
-from recorded import changed_table
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, changed_table, noisy, one_metric
 
 SIDES = ("shown better", "likely better", "likely worse", "shown worse")
 MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
@@ -53,7 +52,7 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
     rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
     rows += generator.normal(0, 0.05, (configs, 1))
     rows[-1] = rows[0]
-    results = [scored(f"c{n}", row, direction=direction) for n, row in enumerate(rows)]
+    results = [one_metric(f"c{n}", row, direction=direction) for n, row in enumerate(rows)]
     if not sources:
         return results
     documents = [
@@ -84,10 +83,10 @@ def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() 
     results = sweep(1, 4)
     expected = {"llm": {"_target_": FIELD_OF_CASE}}
     others = [
-        scored("dropped", noisy(0.9, 30), state="DROPPED"),
-        scored("void", [math.nan] * 60),
-        scored("field", noisy(0.9, 60), config=expected),
-        scored("partial", noisy(0.9, 60), state="PARTIAL", config={"coverage": 1.1}),
+        one_metric("dropped", noisy(0.9, 30), state="DROPPED"),
+        one_metric("void", [math.nan] * 60),
+        one_metric("field", noisy(0.9, 60), config=expected),
+        one_metric("partial", noisy(0.9, 60), state="PARTIAL", config={"coverage": 1.1}),
     ]
     agree(results, members=[*results, *others])
     agree(results, "c2", members=[*others, *results])

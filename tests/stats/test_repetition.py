@@ -17,8 +17,7 @@ from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from recorded import changed_table
-from scored import scored
+from support.results import changed_table, scored
 
 
 def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Result:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from matrices import matrices, matrix, turned
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import Differences, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import Kind, PairVerdict, pair_verdict, shown_kind
+from support.matrices import matrices, matrix, turned
 
 SIDES = ("shown better", "likely better", "likely worse", "shown worse")
 MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}

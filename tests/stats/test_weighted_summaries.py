@@ -23,8 +23,7 @@ from ragsweep.stats.intervals import means_with_intervals, varying, weighted_qua
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.risk_coverage import curve
 from ragsweep.stats.summaries import collect_scores
-from recorded import changed_table
-from weighed import METRIC, scored
+from support.results import METRIC, changed_table, one_metric
 
 NONE = np.array([np.nan])
 
@@ -75,7 +74,7 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
 
 def test_a_mean_by_weight_is_a_mean() -> None:
     weight = {"weight": [1.0, 3.0]}
-    one = scored("a", [0.0, 1.0], value=0.75)
+    one = one_metric("a", [0.0, 1.0], value=0.75)
     assert is_mean(replace(one, outcomes=changed_table(one, weight)), METRIC)
     assert not is_mean(one, METRIC)
 
@@ -86,7 +85,7 @@ def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
     base, lead = generator.uniform(0, 1, 40), generator.normal(0.2, 0.1, 40)
 
     def results(gain: float) -> list[Result]:
-        pair = [scored("a", base.tolist()), scored("b", (base + lead + gain).tolist())]
+        pair = [one_metric("a", base.tolist()), one_metric("b", (base + lead + gain).tolist())]
         return [replace(one, outcomes=changed_table(one, {"weight": weights}), parameters={"top_k": one.name})
                 for one in pair]  # fmt: skip
 
@@ -116,7 +115,7 @@ def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
     scores = 0.5 + noise[0] + noise[1] * (np.arange(200) < 100)[:, None]
     shares = []
     for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
-        one = scored("a", scores.mean(axis=1).tolist())
+        one = one_metric("a", scores.mean(axis=1).tolist())
         rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
         one = replace(one, outcomes=changed_table(one, {REPEATED: rows} | ({"weight": weight} if weight else {})))
         found = variance_shares([one], score_matrix([one], METRIC))

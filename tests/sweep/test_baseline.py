@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from command_line import write_dataset
-from one_process import in_one_process
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
@@ -20,7 +18,8 @@ from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from scored import normal, record, record_sweep, scored
+from support.commands import in_one_process, write_dataset
+from support.results import drawn, record, record_sweep, scored
 
 SWEEP = ("retriever=bm25,vector", "top_k=3,5")
 
@@ -103,7 +102,7 @@ def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
 
 def sweep(folder: Path, parent: str, *means: float, **config: object) -> Ledger:
     results = [
-        scored({"ndcg": normal(mean, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), parameters={"k": f"{n}"},
+        scored({"ndcg": drawn(mean, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), parameters={"k": f"{n}"},
                config=config)
         for n, mean in enumerate(means)
     ]  # fmt: skip
@@ -130,20 +129,20 @@ def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: s
 
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.41)
-    results = [scored({"ndcg": normal(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": normal(0.6)}, name="#2 k=9")]
+    results = [scored({"ndcg": drawn(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": drawn(0.6)}, name="#2 k=9")]
     found = find_baseline("aaaa#2", names(results), results, ledger)
     assert found is results[0]
 
 
 def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2)
-    one = scored({"ndcg": normal(0.4)}, name="#1 k=1")
+    one = scored({"ndcg": drawn(0.4)}, name="#1 k=1")
     asked = replace(one, dataset=replace(one.dataset, golden_digest="e" * 64))
     assert find_baseline("aaaa#1", names([asked]), [asked], ledger) is None
 
 
 def test_an_unknown_name_is_one_clear_error(tmp_path: Path) -> None:
-    run = record(tmp_path, *(scored({"ndcg": normal(n / 20)}) for n in range(10)))[-1]
+    run = record(tmp_path, *(scored({"ndcg": drawn(n / 20)}) for n in range(10)))[-1]
     found = find_recorded(run[:8], Ledger(tmp_path))
     assert found.run == run
     with pytest.raises(InputError, match=r'^baseline=nobody: .*"nobody"') as raised:

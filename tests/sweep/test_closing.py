@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelled import M, pair, written
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.choice import choice_statements
@@ -23,12 +22,12 @@ from ragsweep.sweep.concluding import summarise as closing
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_page import describe
-from recorded import changed_table
-from weighed import METRIC, noisy, scored
+from support.inputs.human_labels import M, pair, written
+from support.results import METRIC, changed_table, noisy, one_metric
 
 
 def measured(name: str, mean: float, partition: str = "all", seed: int = 0) -> Result:
-    result = scored(name, noisy(mean, seed=seed))
+    result = one_metric(name, noisy(mean, seed=seed))
     value, half = result.summaries[METRIC].value, 0.03
     facts = replace(result.dataset, partition=partition, partition_digest="p", whole_digest="w")
     summary = replace(result.summaries[METRIC], low=value - half, high=value + half)
@@ -97,13 +96,13 @@ def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: P
 
 def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:
     scores = [0.0] * 12 + [1.0] * 40
-    fused = scored("b", scores)
+    fused = one_metric("b", scores)
     leg = [1.0] * 4 + scores[4:]
     trace = {"held": [1], "legs": {"vector": [1]}, "ranked": [1]}
     traces = [json.dumps({**trace, "scores": {"vector": {METRIC: score}}}) for score in leg]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
     best = replace(fused, outcomes=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
-    came = summarise_sweep(ledger := kept(tmp_path, scored("a", [0.0] * 52), best), ledger.records("sweep"))
+    came = summarise_sweep(ledger := kept(tmp_path, one_metric("a", [0.0] * 52), best), ledger.records("sweep"))
     said = "On category how_to (12 questions) "
     assert any(said in line for line in printed(came))
     assert said in describe(came)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from command_line import ROOT, write_dataset
-from hostile import BOMBS, PAYLOADS, Payload
+from support.commands import ROOT, write_dataset
+from support.inputs.hostile_configs import BOMBS, PAYLOADS, Payload
 
 CANARY = """
 import os

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 
-from command_line import write_dataset
-from configs import composed
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets
@@ -21,6 +19,7 @@ from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.session import Session, open_session
+from support.commands import composed, write_dataset
 
 JOBS = [["top_k=1"], ["top_k=2"], ["top_k=3"]]
 

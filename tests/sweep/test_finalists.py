@@ -21,13 +21,13 @@ from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from weighed import METRIC, noisy, scored
+from support.results import METRIC, noisy, one_metric
 
 LEFT_OUT = {"in partition=holdout": 100}
 
 
 def tuned(name: str, mean: float, tokens: float, seed: int = 0, **facts: object) -> Result:
-    result = scored(name, noisy(mean, 210, seed), context_tokens=tokens)
+    result = one_metric(name, noisy(mean, 210, seed), context_tokens=tokens)
     known = {"partition": "tune", "whole_digest": "w", "left_out": LEFT_OUT, **facts}
     return replace(result, dataset=replace(result.dataset, **known), parameters={"x": name, "partition": "null"})
 

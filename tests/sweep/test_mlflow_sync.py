@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from databases import add_tables
-from labelled import pair, written
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import UPLOAD
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running import mlflow_sync
-from recorded import QUIET, client
+from support.commands import add_tables
+from support.inputs.human_labels import pair, written
+from support.servers import forked
+from support.servers.tracking_server import QUIET, client
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
@@ -34,7 +34,7 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
-from recorded import a_result
+from support.results import a_result
 
 class Slow(Mlflow):
     def log_result(self, result, at):

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from command_line import ROOT, runs
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
@@ -26,6 +24,8 @@ from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
+from support.commands import ROOT, runs
+from support.servers import forked
 
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrices import matrices
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.racing.betting import Betting
 from ragsweep.sweep.racing.question_order import QuestionOrder, order_questions
+from support.matrices import matrices
 
 
 def question(number: int, category: str = "", document: str = "") -> Question:

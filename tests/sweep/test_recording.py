@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.running.recording import masked
-from recorded import summary
+from support.results import summary
 from test_ledger import result
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import runs, write_dataset
-from one_process import in_one_process
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.search_settings import trial_name
 from ragsweep.sweep.searching.search_run import search_key
-from studies import select, stored_trials
+from support.commands import in_one_process, runs, write_dataset
+from support.servers.studies import select, stored_trials
 
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 

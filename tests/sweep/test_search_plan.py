@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from command_line import write_dataset
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_plan import bound_search
 from ragsweep.sweep.sweeping import prepare_jobs
+from support.commands import write_dataset
 
 SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
 

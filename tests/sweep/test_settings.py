@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from configs import composed
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.sweep.composing.settings import (
@@ -18,6 +17,7 @@ from ragsweep.sweep.composing.settings import (
     check_shown,
     read_sweep_labels,
 )
+from support.commands import composed
 
 
 @pytest.mark.parametrize(

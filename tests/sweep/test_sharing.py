@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from command_line import ROOT, RUN, artifacts, runs, write_dataset
-from postgresql import Database, database
 from ragsweep.core.errors import InputError
 from ragsweep.core.locks import LAPSE, myself
 from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.sweep.searching.search_run import leave
-from studies import LEFT, ended_jobs, select, working
+from support.commands import ROOT, RUN, artifacts, runs, write_dataset
+from support.servers import forked
+from support.servers.postgresql_server import Database, database
+from support.servers.studies import LEFT, ended_jobs, select, working
 from test_search_command import SEARCH
 
 __all__ = ["database"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import write_dataset
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.template import JobConfig
+from support.commands import write_dataset
 
 SWEEP = ["top_k=1,2", "depth=4"]
 SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper.plots=false", "top_k=range(1,40)",

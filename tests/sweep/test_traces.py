@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from command_line import GOLDEN, TEXTS, write_dataset
-from configs import evaluate
-from databases import add_tables
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
@@ -19,7 +16,9 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.sweep.running.recording import masked
 from ragsweep.sweep.running.session import Session
-from recorded import QUIET, a_result, client
+from support.commands import GOLDEN, TEXTS, add_tables, evaluate, write_dataset
+from support.results import a_result
+from support.servers.tracking_server import QUIET, client
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``",
                                         "ignore:.*Any type hint")  # fmt: skip
@@ -58,7 +57,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     place = tmp_path_factory.mktemp("traced")
     add_tables(place)
     with pytest.MonkeyPatch.context() as patch, LlmServer(reply) as server:
-        for name, value in {**QUIET, "LLM_KEY": KEY, "RAGSWEEP_TRUSTED_PACKAGES": "toys"}.items():
+        for name, value in {**QUIET, "LLM_KEY": KEY, "RAGSWEEP_TRUSTED_PACKAGES": "support"}.items():
             patch.setenv(name, value)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.chdir(place)
@@ -66,7 +65,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
                    for key in (f"base_url={server.base_url}", "key_env=LLM_KEY", "retries=0")]  # fmt: skip
         golden = [{**GOLDEN[0], "references": ["the mat"]}, LOST, BROKEN, *GOLDEN[3:]]
         lines = [*write_dataset(place, golden), "chunker=none", "retriever=hybrid_rrf", "embedder=hashing", "depth=4",
-                 "reranker._target_=toys.LongestFirst", "+reranker.candidates=1", "top_k=1", "llm=openai",
+                 "reranker._target_=support.parts.LongestFirst", "+reranker.candidates=1", "top_k=1", "llm=openai",
                  "llm.model=m", "judge=openai", *service, "metrics=[retrieval,swayed]", f"metrics.{METRIC}.share=1",
                  "~metrics.semantic_similarity", "targets=none",
                  "objective=context_ndcg", f"answer_headline=[{METRIC}]"]  # fmt: skip

@@ -7,10 +7,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from configs import composed
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.trees import spell
+from support.commands import composed
 
 
 def job(*overrides: str) -> Job:

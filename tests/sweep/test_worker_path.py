@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, call, write_dataset
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running.session import open_session
+from support.commands import RUN, call, write_dataset
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib")

@@ -18,7 +18,6 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
-import configs
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -34,7 +33,8 @@ from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.running.session import Session
-from toys import Letters, Words, built, corpus
+from support import commands as configs
+from support.parts import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
@@ -219,7 +219,7 @@ CHANGES: Mapping[str, str] = {
     "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body": "{{q: '{{question}}'}}",
     "answer": "said", "contexts": "texts[*]",
     "scores": "weights[*]", "key_header": "api-key", "answers": "false",
-    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
+    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "support.parts.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
     "baseline": "1", "loss": ".01",
     "success.metric": "mrr", "unanswerable": "0", "margin": ".1",
@@ -427,7 +427,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "query=rewrite": ["llm=vllm", "llm.model=m"],
         "system=http": ["system.url=http://host/ask"],
         "system=search": ["system.url=http://host/ask"],
-        "system=python": ["system.function=toys.built"],
+        "system=python": ["system.function=support.parts.built"],
         "llm=vllm": ["llm.model=m"],
         "llm=gguf": ["llm.model=smollm2"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
@@ -478,7 +478,7 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     unchanged: dict[str, Experiment],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")  # a system of the user's is a function of theirs
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")  # a system of the user's is a function of theirs
     lines = base(option, data)
     names = (f"{option}.{key}", key, key.rpartition(".")[2])
     value = next(CHANGES[name] for name in names if name in CHANGES)
@@ -557,7 +557,7 @@ def test_keys_of_metrics_are_the_classified_ones() -> None:
 
 SHOW = """
 import sys
-from configs import prepare
+from support.commands import prepare
 from ragsweep.stages.graph import walk
 from ragsweep.sweep.running.session import Session
 

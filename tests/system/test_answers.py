@@ -39,7 +39,7 @@ from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import Store
-from toys import Whole, Words, built, corpus, vector
+from support.parts import Whole, Words, built, corpus, vector
 
 HISTORY = (Turn("user", "hi"),)
 QUESTIONS = GoldenSet((

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import GOLDEN, Finished, Ragsweep, write_dataset
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from support.commands import GOLDEN, Finished, Ragsweep, write_dataset
 
 PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "flaky", "OMP_NUM_THREADS": "1"}
+TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "support", "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def flaky(ragsweep: Ragsweep, tmp_path: Path) -> Ragsweep:
     (tmp_path / "conf" / "metrics").mkdir()
     refusal = "refusal: {_target_: ragsweep.parts.metrics.Refusal}\n"  # the shipped metrics would load a model
     (tmp_path / "conf" / "metrics" / "refusal.yaml").write_text(refusal)
-    option = "defaults: [/metrics/refusal@_global_.metrics, _self_]\n_target_: flaky.Flaky\n"
+    option = "defaults: [/metrics/refusal@_global_.metrics, _self_]\n_target_: support.parts.Flaky\n"
     (tmp_path / "conf" / "llm" / "flaky.yaml").write_text(option)
     data = write_dataset(tmp_path)
     return lambda *arguments, **variables: ragsweep(*arguments, *data, **{**TRUSTED, **variables})
@@ -70,7 +70,7 @@ def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_noth
 ) -> None:
     (tmp_path / "own_metrics.py").write_text(TYPO)
     trusted = {
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), PATHS]), "RAGSWEEP_TRUSTED_PACKAGES": "own_metrics,flaky"
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), PATHS]), "RAGSWEEP_TRUSTED_PACKAGES": "own_metrics,support"
     }  # fmt: skip
     done = flaky("+metrics.typo={_target_: own_metrics.Typo}", "llm=flaky", "tracking=none", **trusted)
     place = "no attribute 'scroes' (own_metrics.py:9)"

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from command_line import RUN, call
-from configs import prepare
 from ragsweep.core.errors import SHOWN, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
 from ragsweep.sweep.running.session import Session
+from support.commands import RUN, call, prepare
 
 NOBODY = 65534
 CORPUS = '{"id": "d1", "text": "It rains."}\n{"id": "d2", "text": "It snows."}\n'

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, Finished, call, runs, write_dataset
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
-from studies import stored_trials
+from support.commands import RUN, Finished, call, runs, write_dataset
+from support.servers.studies import stored_trials
 from test_races import data as many_questions
 
 SAID = {
@@ -35,7 +35,7 @@ PLUGINS = {"joblib": "hydra_joblib_launcher", "submitit_local": "hydra_submitit_
 def sweep(folder: Path, fates: list[str], *more: str) -> Finished:
     data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
     jobs = f"+retriever.fate={','.join(fates)}"
-    part(folder, "retriever", "fateful", "_target_: fates.Fateful\n")
+    part(folder, "retriever", "fateful", "_target_: support.parts.Fateful\n")
     return run(folder, *data, "retriever=fateful", jobs, *more)
 
 
@@ -46,7 +46,7 @@ def part(folder: Path, group: str, name: str, text: str) -> None:
 
 def run(folder: Path, *overrides: str) -> Finished:
     tracking = [] if "tracking=mlflow" in overrides else ["tracking=none"]
-    trusted = {"PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "fates"}
+    trusted = {"PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "support"}
     return call(folder, RUN, "-m", *overrides, *tracking, **trusted)
 
 
@@ -76,7 +76,7 @@ def check(folder: Path, fates: list[str], *more: str) -> None:
             assert isinstance(outcome, Failure), fate
             assert outcome.error.startswith(SAID[fate])
             assert f" fate={fate} · {outcome.error}" in done.stdout
-            assert "no luck" not in outcome.error or "fates.py" in outcome.traceback
+            assert "no luck" not in outcome.error or "support/parts.py" in outcome.traceback
         else:
             assert isinstance(outcome, Result), outcome
 
@@ -99,7 +99,7 @@ def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path
 @pytest.mark.nightly
 def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(tmp_path: Path) -> None:
     metrics = "defaults: [/metrics/answers@_global_.metrics, _self_]\n"
-    part(tmp_path, "llm", "mortal", f"{metrics}_target_: fates.Mortal\nname: one\ndies: two\nlives: 40\n")
+    part(tmp_path, "llm", "mortal", f"{metrics}_target_: support.parts.Mortal\nname: one\ndies: two\nlives: 40\n")
     lives = ["llm=mortal", "llm.name=one,two,three", "objective=token_f1"]
     race = ["hydra/sweeper/race=betting", "hydra.sweeper.race.block=8"]
     lines = ["retriever=bm25", "depth=4", "top_k=2", "~metrics.semantic_similarity", "targets=none"]
@@ -154,8 +154,8 @@ def test_an_unexpected_error_of_a_single_config_names_its_place_and_a_log_that_h
     fate: str, logged: bool, tmp_path: Path
 ) -> None:
     data = [line for line in write_dataset(tmp_path) if not line.startswith("retriever")]
-    part(tmp_path, "retriever", "fateful", "_target_: fates.Fateful\n")
-    trusted = {"PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "fates"}
+    part(tmp_path, "retriever", "fateful", "_target_: support.parts.Fateful\n")
+    trusted = {"PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "support"}
     lines = [f"+retriever.fate={fate}", "tracking=none", *([] if logged else ["hydra/job_logging=disabled"])]
     done = call(tmp_path, RUN, *data, "retriever=fateful", *lines, **trusted)
     assert done.returncode == 1

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import GOLDEN, write_dataset
-from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
 from ragsweep.sweep.running.session import Session
+from support.commands import GOLDEN, evaluate, write_dataset
 
 BLANK = [
     {"id": "blank", "question": "", "answerable": False},

@@ -21,10 +21,10 @@ from urllib.parse import quote
 
 import pytest
 
-import forked
-from command_line import RUN, write_dataset
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.secrets import spellings
+from support.commands import RUN, write_dataset
+from support.servers import forked
 
 CANARY = "cAnAry-7f3a91c2/e4+d8=b5"
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-import forked
-from command_line import GOLDEN, ROOT, write_dataset
+from support.commands import GOLDEN, ROOT, write_dataset
+from support.servers import forked
 from test_canaries import found_in
 
 CANARY = "cAnAry7f3a91c2e4d8b5"

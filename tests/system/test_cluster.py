@@ -17,12 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, user_environment
-from object_store import ObjectServer, object_server
-from postgresql import Database, database
 from ragsweep.stages.remote import open_remote
-from ray_cluster import below, cluster_nodes, ray_cluster, workers
-from swept import Ended, ended
+from support.commands import RUN, Ended, ended, user_environment
+from support.servers.object_store import ObjectServer, object_server
+from support.servers.postgresql_server import Database, database
+from support.servers.ray_nodes import below, cluster_nodes, ray_cluster, workers
 from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_ray_launcher")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from configs import beir, evaluate
 from ragsweep.core.results import Result
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.running.session import Session
+from support.commands import beir, evaluate
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import ROOT, call
-from configs import evaluate
 from ragsweep.sweep.running.session import Session
+from support.commands import ROOT, call, evaluate
 
 
 def blocks(path: Path) -> dict[str, str]:

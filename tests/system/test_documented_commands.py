@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from one_process import in_one_process
 from ragsweep.commands import cli
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep_golden.commands import SUBCOMMANDS
+from support.commands import in_one_process
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ragsweep, artifacts, mlflow_client, runs, write_dataset
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.concluding.study_summary import read_summary
 from ragsweep.sweep.sweeping import run
+from support.commands import Ragsweep, artifacts, mlflow_client, runs, write_dataset
 
 SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
 BOTH = "objective=[context_ndcg,context_tokens]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from command_line import call
+from support.commands import call
 
 APP = """
 import hydra

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.make import DATABASES, SEARCH, SWEEP, TRIALS, restore
-from one_process import in_one_process
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import Result
 from ragsweep.evaluation.evaluator import Evaluator
@@ -22,7 +21,8 @@ from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching import search_run
 from ragsweep.sweep.sweeping import prepare_jobs
-from studies import stored_trials
+from support.commands import in_one_process
+from support.servers.studies import stored_trials
 
 KEPT = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures").glob("*/versions.json"))
 REPEATED = ["run", "-m", *SWEEP]

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-import forked
-from configs import composed, evaluate
 from llm_server import LlmServer
 from llm_server.requests import ModelRequest, default_answer
 from ragsweep.core.errors import ConfigError
@@ -23,6 +21,8 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
+from support.commands import composed, evaluate
+from support.servers import forked
 
 ANIMALS = ("cat", "dog", "cow", "owl", "bee", "fox", "hen", "elk", "yak")
 QUESTIONS: list[dict[str, Any]] = [

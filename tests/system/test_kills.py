@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import pytest
 
-import forked
-from command_line import RUN, mlflow_client, user_environment
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from support.commands import RUN, mlflow_client, user_environment
+from support.servers import forked
 
 COMMAND = [sys.executable, RUN, "-m", "dataset.limit=40", "retriever=twins"]
 JOBLIB = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, call
 from ragsweep.core.results import Result
+from support.commands import RUN, call
 from test_bad_jobs import LAUNCHERS, PLUGINS, outcomes
 from test_kills import write_twins
 

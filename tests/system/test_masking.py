@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Finished, Ragsweep, runs, write_dataset
 from ragsweep.core import secrets
 from ragsweep.core.secrets import MASK, Secrets, mask, refuse_secrets
+from support.commands import Finished, Ragsweep, runs, write_dataset
 from test_canaries import forms
 
 KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED = (

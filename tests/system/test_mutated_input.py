@@ -21,7 +21,6 @@ import pytest
 from obstore.store import MemoryStore
 from pyarrow.lib import ArrowException
 
-from mutants import change_cell, mutant, mutated
 from ragsweep.core.errors import SHOWN, RagsweepError
 from ragsweep.core.locks import myself
 from ragsweep.records.transport import from_bytes, to_bytes
@@ -32,11 +31,12 @@ from ragsweep.stages.shared_store import SharedStore
 from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.sets.files import write_rows
-from recorded import a_result
+from support.inputs.mutants import change_cell, mutant, mutated
+from support.inputs.tool_files import CORPUS, FILES, lines, parquet_of
+from support.results import a_result
 from test_blobs import with_header
 from test_damaged_ledger import fill, read_all, write_as_a_sweep
 from test_store import TRUTH, small
-from tool_files import CORPUS, FILES, lines, parquet_of
 
 LONGEST = 60
 """Seconds in which one mutant is read, on a machine that does much else."""

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import user_environment
 from ragsweep.core.errors import Faults
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
@@ -24,7 +23,8 @@ from ragsweep.golden.reading import Row
 from ragsweep.golden.trec import write_run
 from ragsweep.parts.tracking import files
 from ragsweep.records.ledger import Ledger
-from trec_files import read_run
+from support.commands import user_environment
+from support.inputs.trec_files import read_run
 
 NAMES = [
     "..", ".", "../x", "../../x", "a/../../x", "/etc/passwd", "/tmp/x", "//host/share", "~", "~/x", "~root/x",

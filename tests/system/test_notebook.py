@@ -14,11 +14,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from command_line import ROOT, RUN, call, write_dataset
-from databases import add_tables
 from ragsweep.records.ledger import Sweep
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.sweep_names import sweep_title
+from support.commands import ROOT, RUN, add_tables, call, write_dataset
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

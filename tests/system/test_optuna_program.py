@@ -15,9 +15,9 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, LauncherTestSuite
 from hydra.version import setbase
 
-import forked
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeper
-from studies import stored_trials
+from support.servers import forked
+from support.servers.studies import stored_trials
 
 APP = """
 import hydra

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from configs import composed, evaluate
 from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Question
@@ -19,6 +18,7 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
+from support.commands import composed, evaluate
 
 TABLES = "CREATE TABLE pets (name TEXT, age INT); INSERT INTO pets VALUES ('Tom', 3), ('Rex', 7)"
 

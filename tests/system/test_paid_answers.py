@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import write_dataset
-from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core import missing
@@ -23,6 +21,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.running.session import Session
+from support.commands import evaluate, write_dataset
 
 
 @pytest.fixture

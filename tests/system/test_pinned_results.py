@@ -16,9 +16,8 @@ from typing import Any
 import mlflow
 import pytest
 
-from command_line import write_dataset
 from llm_server import LlmServer
-from one_process import in_one_process
+from support.commands import in_one_process, write_dataset
 
 SWEEPS = ("retrieval", "rerank", "answers", "search")
 """The search is continued with more trials than it was begun with."""

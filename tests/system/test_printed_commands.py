@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from command_line import RUN, call, user_environment, write_dataset
-from databases import add_tables
+from support.commands import RUN, add_tables, call, user_environment, write_dataset
+from support.servers import forked
 
 PRINTED = re.compile(
     r"(?:^(?:NEXT| {4}) +|[;:`] ?| by |# )"

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import ROOT, RUN, Ragsweep, call, user_environment, write_dataset
-from databases import add_tables
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
+from support.commands import ROOT, RUN, Ragsweep, add_tables, call, user_environment, write_dataset
 
 LISTENER = """
 import os, sys

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import RUN, user_environment
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Chunks, Spans
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.ray_shards import RayShards
 from ragsweep.stages.shards import Texts, index_chunks
-from ray_cluster import QUIET, workers
-from toys import corpus
+from support.commands import RUN, user_environment
+from support.parts import corpus
+from support.servers.ray_nodes import QUIET, workers
 
 ray = pytest.importorskip("ray")
 

@@ -16,13 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-from command_line import RUN, Finished, call, write_dataset
 from ragsweep.core.missing import THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.requests import collect
-from real_model import PROMPT, smollm2
+from support.commands import RUN, Finished, call, write_dataset
+from support.models import PROMPT, smollm2
 
 pytestmark = pytest.mark.nightly
 

@@ -20,7 +20,7 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import config_folder
-from toys import built
+from support.parts import built
 
 CODE = "```python\nwidths = sorted(width for width in range(9))\n```\n"
 TEXTS = (
@@ -55,13 +55,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keep the option file of an embedder that needs no model."""
     path = tmp_path_factory.mktemp("conf")
     (path / "embedder").mkdir()
-    (path / "embedder" / "letters.yaml").write_text("_target_: toys.Letters\n", "utf-8")
+    (path / "embedder" / "letters.yaml").write_text("_target_: support.parts.Letters\n", "utf-8")
     return path
 
 
 @pytest.fixture(autouse=True)
 def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")
 
 
 @cache

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from configs import evaluate
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
+from support.commands import evaluate
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")

@@ -9,8 +9,6 @@ from random import Random
 
 import pytest
 
-from command_line import GOLDEN, call, write_dataset
-from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import ModelRequest
 from ragsweep.commands.compare import compare
@@ -25,7 +23,8 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.running.session import Session
-from scored import record
+from support.commands import GOLDEN, call, evaluate, write_dataset
+from support.results import record
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from scored import record_sweep, refuse
-from sheets import COUNT, HOSTILE, grid
+from support.pages import COUNT, HOSTILE, grid
+from support.results import record_sweep, refuse
 
 BROWSER = shutil.which("chromium")
 PARENT = "feed" * 8

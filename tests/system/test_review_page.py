@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from chromium import BROWSER, Page, page
 from ragsweep_golden.sets.files import write_rows
+from support.servers.chromium import BROWSER, Page, page
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 COUNT = 200

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 from hydra.errors import HydraException
 
-import forked
 from optuna_sweeper.storage import check_reachable, check_url, open_storage
-from postgresql import Database, database
-from studies import LEFT, TRIALS, by_job, query
+from support.servers import forked
+from support.servers.postgresql_server import Database, database
+from support.servers.studies import LEFT, TRIALS, by_job, query
 
 __all__ = ["database"]
 
-WORKER = str(Path(__file__).parents[1] / "study_worker.py")
+WORKER = str(Path(__file__).parents[1] / "support" / "servers" / "study_worker.py")
 STORAGES = ["sqlite", "postgresql"]
 SLOW_ON_SERVER = ["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)]
 

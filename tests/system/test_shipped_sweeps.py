@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from one_process import in_one_process
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.compose import config_folder
-from tiny_models import WORDS
+from support.commands import in_one_process
+from support.models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from command_line import ROOT
+from support.commands import ROOT
 from test_docs import script
 
 DOCS = ROOT / "docs"

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import forked
-from faults import KINDS, Small, attempt
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store
+from support.inputs.write_faults import KINDS, Small, attempt
+from support.servers import forked
 
 HERE = [str(path) for path in Path(__file__).parents[:2]]
 TRUTH = Small(lambda text: None).results(Executor())
@@ -47,7 +47,14 @@ def quick_folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, Any]]:
-    command = [sys.executable, str(Path(HERE[1]) / "faults.py"), str(folder), kind, str(begin), str(step)]
+    command = [
+        sys.executable,
+        str(Path(HERE[1]) / "support" / "inputs" / "write_faults.py"),
+        str(folder),
+        kind,
+        str(begin),
+        str(step),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = forked.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from command_line import RUN, user_environment
-from object_store import ObjectServer, object_server
-from postgresql import Database, database
 from ragsweep.core.results import Result
-from studies import LEFT, TRIALS, by_job, query
-from swept import executed, results, scores
+from support.commands import RUN, executed, results, scores, user_environment
+from support.servers.object_store import ObjectServer, object_server
+from support.servers.postgresql_server import Database, database
+from support.servers.studies import LEFT, TRIALS, by_job, query
 from test_kills import write_twins
 
 pytest.importorskip("obstore")

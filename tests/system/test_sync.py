@@ -13,13 +13,12 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
-from command_line import call, write_dataset
-from databases import add_tables
 from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import checksums
 from ragsweep.records.ledger import Ledger
-from recorded import a_result
+from support.commands import add_tables, call, write_dataset
+from support.results import a_result
 
 Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 

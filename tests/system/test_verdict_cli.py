@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
-from command_line import artifacts, call, mlflow_client, runs
-from databases import add_tables
+from support.commands import add_tables, artifacts, call, mlflow_client, runs
 
 COUNT = 30
 FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}

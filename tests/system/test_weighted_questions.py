@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import RUN, call, mlflow_client, runs
-from one_process import in_one_process
+from support.commands import RUN, call, in_one_process, mlflow_client, runs
 
 COUNT = 40
 HEAVY = 3.0

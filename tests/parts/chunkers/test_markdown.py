@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutting import corpus, cut
 from ragsweep.parts.chunkers import Markdown
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
+from support.parts import cut, untitled
 
 
 class TestMarkdown(ChunkerContract):
@@ -84,8 +84,8 @@ PARTS = ("# H\n\n", "## H\n\n", "### H\n", "Title\n---\n", "some words here. And
 @given(st.lists(st.sampled_from(PARTS), max_size=12), st.integers(5, 80))
 def test_no_text_is_lost_chunks_do_not_overlap_and_only_code_is_longer(parts: list[str], size: int) -> None:
     text = "".join(parts)
-    spans = Markdown(size).split(corpus(text))
-    assert_lawful(spans, corpus(text))
+    spans = Markdown(size).split(untitled(text))
+    assert_lawful(spans, untitled(text))
     assert (spans.start[1:] >= spans.end[:-1]).all()
     for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True):
         chunk = text[start:end]

@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs import evaluate
-from cutting import corpus, cut
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.spans import parents_of
 from ragsweep.core.types import Chunker, Corpus, Rankings
@@ -21,7 +19,8 @@ from ragsweep.parts.tokens import count
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
-from toys import LongestFirst, Words, built, vector
+from support.commands import evaluate
+from support.parts import LongestFirst, Words, built, cut, untitled, vector
 
 TEXTS = ("red cat one. blue dog two. green cat three. grey fox four.", "red owl five. blue ape six.")
 
@@ -47,7 +46,7 @@ def test_children_are_cut_out_of_each_parent_and_shared_ones_are_one() -> None:
 def test_every_child_lies_in_its_parent_which_is_the_first_that_does(
     texts: list[str], large: int, small: int, data: st.DataObject
 ) -> None:
-    given_corpus = corpus(*texts)
+    given_corpus = untitled(*texts)
     parents = FixedSize(large, data.draw(st.integers(0, large - 1))).split(given_corpus)
     nested = ParentChild(FixedSize(large, 0), FixedSize(small)).split(given_corpus)
     assert_lawful(nested, given_corpus)
@@ -93,7 +92,9 @@ def config_graph(
     reranker: BuiltPart | None = None,
     texts: Corpus | None = None,
 ) -> ConfigGraph:
-    parts = Parts(texts or corpus(*TEXTS), chunker, retriever or built(Words()), reranker or built(NoReranker()), 8, 2)
+    parts = Parts(
+        texts or untitled(*TEXTS), chunker, retriever or built(Words()), reranker or built(NoReranker()), 8, 2
+    )
     return graph(parts)
 
 
@@ -139,10 +140,10 @@ def test_reranker_reads_the_small_chunks() -> None:
 
 
 def test_evidence_and_scores_are_reported_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")
     overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]
     plain = evaluate(Session(), *overrides)
-    found = evaluate(Session(), *overrides, "reranker._target_=toys.LongestFirst", "+reranker.candidates=5")
+    found = evaluate(Session(), *overrides, "reranker._target_=support.parts.LongestFirst", "+reranker.candidates=5")
     assert found.first_stage == {name: plain.summaries[name] for name in found.first_stage}
     assert plain.reranking == {}
     # Lengths of small chunks: none of a large one's, and no score of what was not reranked.

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutting import corpus, cut
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
+from support.parts import cut, untitled
 
 
 class TestRecursive(ChunkerContract):
@@ -38,8 +38,8 @@ TEXTS = st.lists(st.text(st.sampled_from("ab. ?!\n\t\r é漢🙂\u2028\ud800"), 
 
 @given(TEXTS, st.integers(1, 30), st.integers(1, 30))
 def test_recursive_loses_no_text_and_chunks_keep_their_size_apart(texts: list[str], size: int, least: int) -> None:
-    spans = Recursive(size, least).split(corpus(*texts))
-    assert_lawful(spans, corpus(*texts))
+    spans = Recursive(size, least).split(untitled(*texts))
+    assert_lawful(spans, untitled(*texts))
     rows = list(zip(*spans, strict=True))
     assert all(end - start <= size or not texts[document].strip() for document, start, end in rows)
     assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(rows))

@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutting import corpus, cut
 from ragsweep.parts.chunkers import Semantic
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
-from toys import Letters
+from support.parts import Letters, cut, untitled
 
 CATS = "Cats act. A cat acts at Cat. Act, cats! "
 DOGS = "Good dogs dug. Dogs do good. Dig, dog! "
@@ -57,13 +56,13 @@ class Stretched(Letters):
 
 def test_every_sentence_is_embedded_once_beside_those_of_its_document_alone() -> None:
     embedder = Letters()
-    Semantic(embedder).split(corpus(CATS, DOGS + DOGS, "Alone."))
+    Semantic(embedder).split(untitled(CATS, DOGS + DOGS, "Alone."))
     assert embedder.calls == [3, 6]  # one sentence has no neighbour
 
 
 @given(st.lists(st.text(st.sampled_from("abc. \n!"), max_size=60), max_size=3), st.integers(1, 40), st.integers(0, 100))
 def test_no_text_is_lost_and_no_chunk_is_longer_than_its_size(texts: list[str], size: int, percentile: int) -> None:
-    spans = Semantic(Letters(), percentile, size).split(corpus(*texts))
-    assert_lawful(spans, corpus(*texts))
+    spans = Semantic(Letters(), percentile, size).split(untitled(*texts))
+    assert_lawful(spans, untitled(*texts))
     for document, start, end in zip(*(column.tolist() for column in spans), strict=True):
         assert end - start <= size or not texts[document].strip()

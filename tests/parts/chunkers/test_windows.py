@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from cutting import corpus, cut
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import FixedSize, Markdown, NoChunker, Recursive, Semantic, SentenceWindow, Tokens
 from ragsweep.parts.sentences import sentences
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
-from toys import Letters
+from support.parts import Letters, cut, untitled
 
 BUNDLED = model_files.locate_tokenizer("bundled", "chunker.tokenizer")
 
@@ -67,7 +66,7 @@ TEXTS = st.lists(st.text(st.sampled_from("Ab. ?!\n\t\r é漢🙂\u2028\ud800"), 
 
 
 def test_whole_documents_are_one_chunk_each_even_when_empty() -> None:
-    assert list(zip(*NoChunker().split(corpus("abc", "", " ")), strict=True)) == [(0, 0, 3), (1, 0, 0), (2, 0, 1)]
+    assert list(zip(*NoChunker().split(untitled("abc", "", " ")), strict=True)) == [(0, 0, 3), (1, 0, 0), (2, 0, 1)]
 
 
 def test_windows_of_characters_of_a_hand_computed_example() -> None:
@@ -80,8 +79,8 @@ def test_windows_of_characters_of_a_hand_computed_example() -> None:
 @given(TEXTS, st.integers(1, 30), st.data())
 def test_windows_lose_no_text_and_keep_their_size(texts: list[str], size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
-    spans = FixedSize(size, overlap).split(corpus(*texts))
-    assert_lawful(spans, corpus(*texts))
+    spans = FixedSize(size, overlap).split(untitled(*texts))
+    assert_lawful(spans, untitled(*texts))
     for document, start, end in zip(*spans, strict=True):
         assert end - start == size or end == len(texts[document]) or not texts[document].strip()
         assert start % (size - overlap) == 0
@@ -131,7 +130,7 @@ def test_sentences_are_the_whole_text_in_order(text: str, language: str) -> None
 @given(TEXTS, st.integers(1, 5), st.data())
 def test_windows_of_sentences_lose_no_text(texts: list[str], size: int, data: st.DataObject) -> None:
     stride = data.draw(st.integers(1, size))
-    assert_lawful(SentenceWindow(size, stride).split(corpus(*texts)), corpus(*texts))
+    assert_lawful(SentenceWindow(size, stride).split(untitled(*texts)), untitled(*texts))
 
 
 def test_windows_of_tokens_of_a_hand_computed_example() -> None:
@@ -168,8 +167,8 @@ def test_windows_of_tokens_lose_no_text_and_hold_no_more_tokens(
     text: str, size: int, data: st.DataObject, bytewise: Path
 ) -> None:
     overlap = data.draw(st.integers(0, size - 1))
-    spans = Tokens(size, overlap, str(bytewise)).split(corpus(text))
-    assert_lawful(spans, corpus(text))
+    spans = Tokens(size, overlap, str(bytewise)).split(untitled(text))
+    assert_lawful(spans, untitled(text))
     for start, end in zip(spans.start, spans.end, strict=True):
         first = len(text[start : start + 1].encode("utf-8", "surrogatepass"))  # of which a window may hold the end only
         assert len(text[start:end].encode("utf-8", "replace")) <= size + first - 1 or not text.strip()

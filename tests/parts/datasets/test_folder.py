@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from printed import pdf, printed
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
 from ragsweep.golden.pdf import doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
+from support.inputs.pdf_files import pdf, printed
 
 GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
 

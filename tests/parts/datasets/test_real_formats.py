@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from configs import evaluate
 from ragsweep.parts.datasets import Beir, Folder, Squad, Trec
 from ragsweep.sweep.running.session import Session
+from support.commands import evaluate
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

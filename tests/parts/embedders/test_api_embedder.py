@@ -13,8 +13,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import ApiEmbedder
 from ragsweep.services.errors import CallFailed
 from ragsweep.testing.embedders import EmbedderContract
-from serving import Reply, Server, serving
-from toys import Letters
+from support.parts import Letters
+from support.servers.json_server import Reply, Server, serving
 
 KEY = "k-5ecret-5ecret"
 LETTERS = Letters()

@@ -16,7 +16,7 @@ from ragsweep.core.types import Embeddings, Floats, Passage, Request
 from ragsweep.parts.generators import Extractive, NoGenerator
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
-from toys import Letters
+from support.parts import Letters
 
 CONF = Path(__file__).parents[3] / "conf" / "llm"
 

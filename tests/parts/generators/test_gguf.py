@@ -13,7 +13,7 @@ from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import Gguf, gguf_weights
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
-from real_model import smollm2
+from support.models import smollm2
 
 
 @pytest.fixture(scope="module")

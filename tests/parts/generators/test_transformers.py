@@ -19,8 +19,7 @@ from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
-from real_model import PROMPT, save_for_transformers
-from tiny_models import WORDS
+from support.models import PROMPT, WORDS, save_for_transformers
 
 SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)
 ASKED = Request("who sat", (Passage("n", "the cat sat"),))

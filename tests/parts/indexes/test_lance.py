@@ -12,7 +12,6 @@ import lancedb
 import numpy as np
 import pytest
 
-from object_store import ObjectServer, object_server
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Floats
@@ -21,6 +20,7 @@ from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
+from support.servers.object_store import ObjectServer, object_server
 
 __all__ = ["object_server"]
 

@@ -10,7 +10,6 @@ import numpy as np
 import psycopg
 import pytest
 
-from postgresql import Database, vector_database
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
@@ -18,6 +17,7 @@ from ragsweep.parts.indexes import Flat, PgVector, pgvector
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
+from support.servers.postgresql_server import Database, vector_database
 
 __all__ = ["vector_database"]
 

@@ -22,7 +22,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
-from toys import Letters, Whole, built, corpus
+from support.parts import Letters, Whole, built, corpus
 
 
 class TestQdrant(VectorIndexContract):

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injected import CANARY, PAYLOADS
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.types import Case
 from ragsweep.parts.fences import NOTICE, fence, fold_homoglyphs, has_lookalike, neutralise, unfence
@@ -25,7 +24,8 @@ from ragsweep.parts.metrics import (
 )
 from ragsweep.parts.metrics.injections import find_injections
 from ragsweep.parts.metrics.judge_checks import WRONG
-from scripted_judge import METRICS, accepting, judge_at, judged
+from support.inputs.injected_texts import CANARY, PAYLOADS
+from support.models import METRICS, accepting, judge_at, judged
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from configs import composed
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.compose import config_folder
+from support.commands import composed
 from test_addresses import JUDGE, OF_EMBEDDINGS
 
 PRESETS = ("openai", "ollama", "vllm")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from command_line import GOLDEN, Ragsweep, write_dataset
 from llm_server import LlmServer, ModelRequest
 from llm_server.requests import default_answer
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from support.commands import GOLDEN, Ragsweep, write_dataset
 
 KEY = "a-key-of-somebody"
 RAGAS = ("ragas_faithfulness", "ragas_context_precision_without_reference", "ragas_answer_relevancy")

@@ -20,7 +20,7 @@ from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import JudgeSwayed
 from ragsweep.parts.metrics.judge_checks import WRONG, is_sampled, wrong_reference
 from ragsweep.testing.metrics import MetricContract
-from scripted_judge import cases, judge_at, judged
+from support.models import cases, judge_at, judged
 
 RIGHT = Case("Who wrote the letter?", "It was Alice.", (), "Alice")
 FALSE = RIGHT._replace(answer="It was Bob.")

@@ -17,7 +17,7 @@ from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
 from ragsweep.testing.answers import ROWS, answered
-from toys import Letters
+from support.parts import Letters
 
 NAMES = [row[0] for row in ROWS]
 

@@ -36,7 +36,7 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk
 from ragsweep.testing.metrics import example
-from toys import Whole, Words, built, corpus, golden
+from support.parts import Whole, Words, built, corpus, golden
 
 
 def compared(found: Rankings, exact: Rankings) -> EvaluationView:
@@ -147,17 +147,17 @@ METRICS = (AnnRecall(2), AnnEvidenceLost(2), Recall(2))
 
 @pytest.fixture(autouse=True)
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", f"toys,{__name__}")
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", f"support,{__name__}")
 
 
 def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: BuiltPart | None = None) -> ConfigGraph:
     vector = {
         "_target_": "ragsweep.parts.retrievers.Vector",
-        "embedder": {"_target_": "toys.Letters"},
+        "embedder": {"_target_": "support.parts.Letters"},
         "index": {"_target_": index},
         "exact": {"_target_": "ragsweep.parts.indexes.Flat"},
     }
-    legs = {"vector": vector, "words": {"_target_": "toys.Words"}}
+    legs = {"vector": vector, "words": {"_target_": "support.parts.Words"}}
     fused = {"_target_": "ragsweep.parts.retrievers.HybridRrf", "legs": legs}
     retriever = Builder().build(fused if hybrid else vector, "retriever")
     return graph(Parts(corpus(), chunker or built(Whole()), retriever, built(NoReranker()), 4, 2, compared))

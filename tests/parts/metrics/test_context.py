@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs import evaluate, prepare
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import (
     Chunks,
@@ -31,7 +30,8 @@ from ragsweep.parts import metrics
 from ragsweep.parts.datasets import PythonReference
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
-from trec_files import align
+from support.commands import evaluate, prepare
+from support.inputs.trec_files import align
 
 NAMES = [question.id for question in example().questions]
 

@@ -18,7 +18,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
-from scripted_judge import accepting, cases, judge_at
+from support.models import accepting, cases, judge_at
 
 SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
 

@@ -9,7 +9,7 @@ from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.prices import Prices
 from ragsweep.testing.metrics import MetricContract
-from toys import Letters
+from support.parts import Letters
 
 METRICS: list[Metric] = [
     metrics.Ndcg(10), metrics.Ndcg(2, gain="exponential"), metrics.Recall(2), metrics.Precision(1), metrics.HitRate(3),

@@ -32,7 +32,7 @@ from ragsweep.parts import metrics
 from ragsweep.parts.metrics.bases import without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.testing.answers import answered, judgements
-from toys import Letters
+from support.parts import Letters
 
 OPTIONS = Path(__file__).parents[3] / "conf" / "metrics"
 PARTS = {"${embedder}": Letters(), "${prices}": Prices("2025-08-15", "USD", "a test", {"priced*": [1.0, 2.0]})}

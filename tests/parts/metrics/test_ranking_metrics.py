@@ -16,7 +16,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.parts.metrics import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
-from trec_files import align, read_run
+from support.inputs.trec_files import align, read_run
 
 LOG3 = math.log2(3)
 

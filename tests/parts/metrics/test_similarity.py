@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from configs import evaluate
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import ContextSimilarity
 from ragsweep.sweep.running.session import Session
-from toys import Letters
+from support.commands import evaluate
+from support.parts import Letters
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from ragsweep.parts.rerankers import ApiReranker
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
-from serving import Reply, Server, serving
-from toys import Whole, built, corpus, vector
+from support.parts import Whole, built, corpus, vector
+from support.servers.json_server import Reply, Server, serving
 
 KEY = "k-5ecret-5ecret"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.rerankers import CrossEncoder
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
-from tiny_models import WORDS
+from support.models import WORDS
 
 
 def reranker(folder: Path, **parameters: object) -> CrossEncoder:

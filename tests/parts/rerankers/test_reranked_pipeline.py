@@ -16,7 +16,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import LateInteraction
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from toys import Whole, Words, built, corpus, vector
+from support.parts import Whole, Words, built, corpus, vector
 
 CONF = Path(__file__).parents[3] / "conf"
 QUERIES = ["cats on the mat", "source code", "bread and water"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import configs
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Passage, Request, Response, Turn
@@ -17,7 +16,8 @@ from ragsweep.parts.systems import Http, Python
 from ragsweep.parts.systems.responses import value_in_events
 from ragsweep.services.replies import EventStream, read_events
 from ragsweep.testing.requests import collect
-from serving import Reply, Server, serving
+from support import commands as configs
+from support.servers.json_server import Reply, Server, serving
 
 ASKED = Request("Why?", history=(Turn("user", "Is it?"), Turn("assistant", "No.")))
 MESSAGES = [{"role": "user", "content": "Is it?"}, {"role": "assistant", "content": "No."},

@@ -16,7 +16,7 @@ from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.systems import Http, Pipeline, Python
 from ragsweep.testing.requests import collect
 from ragsweep.testing.systems import SystemContract
-from serving import Reply, Server, serving
+from support.servers.json_server import Reply, Server, serving
 
 BODY = {"q": "{question}", "said": "{history}", "options": {"deep": True, "note": "on {question}"}}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recorded import QUIET, mlflow_server
+from support.servers.tracking_server import QUIET, mlflow_server
 
 
 @pytest.fixture(scope="session", autouse=True)

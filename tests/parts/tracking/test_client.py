@@ -23,7 +23,8 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
-from recorded import a_result, client, content, files, summary
+from support.results import a_result, summary
+from support.servers.tracking_server import client, content, files
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 

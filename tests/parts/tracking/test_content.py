@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.results import TargetResult
 from ragsweep.parts.tracking.files import key, metrics
-from recorded import a_result, summary
+from support.results import a_result, summary
 
 
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside

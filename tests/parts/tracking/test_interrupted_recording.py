@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-import forked
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure
 from ragsweep.parts.tracking import Child, Mlflow, RunPlacement
 from ragsweep.parts.tracking import client as module
 from ragsweep.parts.tracking import files as artifacts
 from ragsweep.parts.tracking.database import local_folder as local
-from recorded import QUIET, a_result, client, content, files, summary
+from support.results import a_result, summary
+from support.servers import forked
+from support.servers.tracking_server import QUIET, client, content, files
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
@@ -93,7 +94,7 @@ def undisturbed(tracker: Mlflow) -> dict[str, Any]:
 KILLED_AT_EACH_STEP = """
 import os, signal, sys
 import mlflow, pyarrow.parquet, sqlalchemy, yaml
-from recorded import a_result
+from support.results import a_result
 from ragsweep.parts.tracking import Mlflow, RunPlacement
 
 def record(parent, step):

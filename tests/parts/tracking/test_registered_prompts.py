@@ -8,7 +8,8 @@ import os
 import pytest
 
 from ragsweep.parts.tracking import Mlflow
-from recorded import a_result, client
+from support.results import a_result
+from support.servers.tracking_server import client
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``",
                                         "ignore:.*Any type hint")  # fmt: skip

@@ -8,10 +8,10 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from databases import add_tables
 from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedStep, ServedTrace, ServedTraces, is_traced, send_served
+from support.commands import add_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first used
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sheets
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects
 from ragsweep.report.page.effect_charts import UNSET, _heights
@@ -20,9 +19,9 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import settings
 from ragsweep.stats.comparison import compare_configs
 from ragsweep.stats.conclusion import SweepConclusion, conclude
-from recorded import changed_table
-from scored import scored, summary
-from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, source
+from support import pages
+from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
+from support.results import changed_table, scored, summarised
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
@@ -34,12 +33,12 @@ def curve(page: SweepReport, name: str) -> ParameterMeans | Cloud:
 
 
 def test_sections_stand_in_order_and_those_without_data_are_left_out() -> None:
-    whole = [one["id"] for one in sheets.page(source(grid(GAINS)))["sections"]]
+    whole = [one["id"] for one in pages.page(source(grid(GAINS)))["sections"]]
     shown = "asked result quality configs differences effects slices questions details"
     assert " ".join(whole) == shown
-    bare = sheets.page(source([scored({"ndcg": [0.5] * COUNT}, name="b=1")], conclusion=SweepConclusion(), commands=()))
+    bare = pages.page(source([scored({"ndcg": [0.5] * COUNT}, name="b=1")], conclusion=SweepConclusion(), commands=()))
     assert [one["id"] for one in bare["sections"]] == ["asked", "configs", "questions", "details"]
-    lost = sheets.page(SweepReport("lost", [], [Failure("#1 b=1", (), {}, "it broke")]))
+    lost = pages.page(SweepReport("lost", [], [Failure("#1 b=1", (), {}, "it broke")]))
     assert [one["id"] for one in lost["sections"]] == ["details"]
     assert section(lost, "details")[0]["rows"] == [["#1 b=1", "it broke"]]
 
@@ -50,10 +49,10 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
     grids, search = source(grid(GAINS)), source(grid(GAINS), sampler="tpe")
     changes = source([config(0, 1, k="1", b="1"), config(0.1, 1, k="2", b="1"), config(-0.1, 2, k="1", b="2")])
     past = [PastSweep(str(n), "k", 1e9 + n, 6, HOSTILE, grids.results[0].summaries["ndcg"]) for n in range(2)]
-    assert section(sheets.page(replace(grids, history=past[:1])), "history") == []
+    assert section(pages.page(replace(grids, history=past[:1])), "history") == []
     grids = replace(grids, history=past)
     embedders = source([embedded("small", 0.0, 0.0), embedded("large", 0.2, 300.0)])
-    found = [figure for one in (grids, search, changes, embedders) for figure in figures(sheets.page(one))]
+    found = [figure for one in (grids, search, changes, embedders) for figure in figures(pages.page(one))]
     assert len(found) > 15
     for figure in found:
         go.Figure(painted(figure))
@@ -62,7 +61,7 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
 
 def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> None:
     page = source(grid(GAINS))
-    (table,) = section(sheets.page(page), "configs")
+    (table,) = section(pages.page(page), "configs")
     assert [keys[0] for keys in table["keys"]] == [int(row[0]) for row in table["rows"]]
     assert sorted(keys[0] for keys in table["keys"]) == list(range(1, 7))
     values = {int(one.name[1]): one.summaries["ndcg"].value for one in page.results}
@@ -90,7 +89,7 @@ def _shaken(result: Result, seed: int) -> Result:
     noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()
     scores = [one + more for one, more in zip(result.outcomes["ndcg"], noise, strict=True)]
     return replace(result, outcomes=changed_table(result, {"ndcg": scores}),
-                   summaries={**result.summaries, "ndcg": summary("ndcg", scores)})  # fmt: skip
+                   summaries={**result.summaries, "ndcg": summarised("ndcg", scores)})  # fmt: skip
 
 
 def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
@@ -103,10 +102,10 @@ def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
 def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve() -> None:
     first = replace(config(0, 1, k="3"), overrides=(), name="defaults")
     page = source([first, config(0.1, 1, k="5"), config(0.2, 1, k="10")])
-    (shown,) = section(sheets.page(page), "effects")
+    (shown,) = section(pages.page(page), "effects")
     assert shown["options"][0]["figure"]["data"][1]["x"] == [3.0, 5.0, 10.0]
     search = source([first, config(0.1, 1, k="5", b="1"), config(0.2, 1, k="10", b="2")], sampler="tpe")
-    lines, _ = section(sheets.page(search), "effects")
+    lines, _ = section(pages.page(search), "effects")
     ticks = [note["text"] for note in lines["options"][0]["figure"]["layout"]["annotations"]]
     assert ticks[:3] == ["3", "5", "10"]
     assert ticks.count("not set") == 1  # b, which the first config does not have
@@ -117,7 +116,7 @@ def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() ->
     first, other = config(0, 1, retriever="bm25"), config(0.2, 1, retriever="vector")
     parameters = {"retriever": "bm25", "retriever.k1": "2"}
     first = replace(first, parameters=parameters, overrides=("retriever=bm25", "retriever.k1=2"))
-    (shown,) = section(sheets.page(source([first, other])), "effects")
+    (shown,) = section(pages.page(source([first, other])), "effects")
     assert [one["label"] for one in shown["options"]] == ["retriever"]
 
 
@@ -130,19 +129,19 @@ def test_parallel_axes_are_to_scale_and_show_what_is_not_set() -> None:
 
 def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
-    (tornado,) = section(sheets.page(source(changes, baseline=1)), "effects")
+    (tornado,) = section(pages.page(source(changes, baseline=1)), "effects")
     trace = tornado["options"][0]["figure"]["data"][0]
     assert trace["type"] == "bar"
     assert trace["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]  # the largest change on top, no baseline
     assert trace["x"] == pytest.approx([-0.3, 0.01])
-    lines, curves = section(sheets.page(source(grid(GAINS), sampler="tpe")), "effects")
+    lines, curves = section(pages.page(source(grid(GAINS), sampler="tpe")), "effects")
     assert "line" in lines["note"]
     assert [one["label"] for one in curves["options"]] == ["k", "b"]
 
 
 def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:
     page = source(grid({str(n): n / 50 for n in range(1, 7)}), baseline=1)
-    (found,) = section(sheets.page(page), "questions")
+    (found,) = section(pages.page(page), "questions")
     assert len(found["configs"]) == 8 < len(page.results)
     assert found["configs"][0]["role"] == "baseline"
     assert found["configs"][0]["name"].startswith("#1 ")
@@ -173,7 +172,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     (counts,) = numbers_of_results(one)["data"]
     assert sorted(counts["x"]) == [0, *([2] * (COUNT - 3)), 3]
     assert counts["xbins"] == {"start": -0.5, "end": 4, "size": 1}
-    titles = {item["title"]: len(item["options"]) for item in section(sheets.page(source([one, two])), "details")
+    titles = {item["title"]: len(item["options"]) for item in section(pages.page(source([one, two])), "details")
               if item["kind"] == "charts"}  # fmt: skip
     assert titles == {"Scores of the first chunk": 2, "Scores of all chunks of the context": 1, "Numbers of results": 1}
 
@@ -184,7 +183,7 @@ def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     result = replace(given, outcomes=changed_table(given, {"first_evidence_rank": ranks}))
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
     assert sum(sizes.values()) == COUNT - 1
-    (found,) = section(sheets.page(source([result])), "questions")
+    (found,) = section(pages.page(source([result])), "questions")
     assert found["configs"][0]["ranks"] == [None, *ranks[1:]]
 
 
@@ -194,7 +193,7 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
     pairs += [("convex", "alpha", value) for value in ("0", "0.5", "1", "0.25")]
     results = [config(0.01 * n, 1, **{"retriever": option, f"retriever.{key}": value})
                for n, (option, key, value) in enumerate(pairs)]  # fmt: skip
-    tornado, curves = section(sheets.page(source(results, baseline=2)), "effects")
+    tornado, curves = section(pages.page(source(results, baseline=2)), "effects")
     assert len(tornado["options"]) == 1
     shown = {one["label"]: one["figure"]["data"][1]["x"] for one in curves["options"]}
     assert shown == {"k": [20.0, 60.0, 80.0], "alpha": [0.0, 0.25, 0.5, 1.0]}
@@ -207,7 +206,7 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
     found = [_shaken(replace(one, indexes={"index": {"seconds": n + 1.0, "bytes": 1}},
                              latency={"retrieve": {"p50_ms": 10.0 + n, "p95_ms": 20.0}}), n)
              for n, one in enumerate(results)]  # fmt: skip
-    *_, costs = section(sheets.page(source(found)), "effects")
+    *_, costs = section(pages.page(source(found)), "effects")
     assert costs["title"] == "What an index costs"
     shown = {one["label"]: one["figure"]["data"] for one in costs["options"]}
     assert [panel["x"] for panel in shown["m"]] == [[4.0, 8.0, 16.0]] * 3
@@ -228,7 +227,7 @@ def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Res
 
 
 def costs_of_embedders(*results: Result) -> dict[str, Any]:
-    *_, costs = section(sheets.page(source(results)), "effects")
+    *_, costs = section(pages.page(source(results)), "effects")
     assert costs["title"] == "What an embedder costs"
     (option,) = costs["options"]
     return option["figure"]  # type: ignore[no-any-return]
@@ -279,7 +278,7 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     base = 0.4 + 0.05 * generator.random(50)
     rows = (base, base + generator.normal(0.2, 0.2, 50), base + generator.normal(0, 0.05, 50))
     results = [scored({"ndcg": row.tolist()}, name=f"b={n}", parameters={"b": str(n)}) for n, row in enumerate(rows)]
-    text, picture = section(sheets.page(source(results)), "differences")
+    text, picture = section(pages.page(source(results)), "differences")
     assert text["text"].startswith("1 of 3 ")
     assert "#2" in text["text"]
     assert picture["kind"] == "charts"
@@ -291,7 +290,7 @@ def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
     numbered = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(own, start=1)]
     verdict = compare_configs([*numbered, before], baseline=before.name)
     page = SweepReport("k × b", numbered, (), conclude(verdict), baselines=[before])
-    document = sheets.page(page)
+    document = pages.page(page)
     assert dict(section(document, "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
     assert dict(section(document, "asked")[0]["rows"])["Baseline"] == before.name
     (table,) = section(document, "configs")

@@ -9,11 +9,11 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-import sheets
 from ragsweep.core.results import Result
 from ragsweep.report.page_texts import PageTexts
-from recorded import changed_table
-from sheets import COUNT, config, figures, painted, section, source
+from support import pages
+from support.pages import COUNT, config, figures, painted, section, source
+from support.results import changed_table
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
 """Of each fourth question: the rank in the leg a, in the leg b, and in the fused ranking; top_k is 2."""
@@ -33,7 +33,7 @@ def traced(result: Result) -> Result:
 
 
 def document() -> dict[str, Any]:
-    return sheets.page(source([traced(config(gain, 1, k=k)) for k, gain in (("3", 0.0), ("5", 0.2))]))
+    return pages.page(source([traced(config(gain, 1, k=k)) for k, gain in (("3", 0.0), ("5", 0.2))]))
 
 
 def test_each_evidence_is_counted_once_at_the_stage_that_lost_it() -> None:
@@ -68,7 +68,7 @@ def test_a_hybrid_stands_beside_its_legs() -> None:
 
 
 def test_hybrids_with_the_same_fused_ranking_stand_together() -> None:
-    page = sheets.page(source([traced(config(0.0, 1, k=k)) for k in ("3", "5")]))
+    page = pages.page(source([traced(config(0.0, 1, k=k)) for k in ("3", "5")]))
     picture, table, unique = section(page, "fusion")
     assert [one["label"] for one in picture["options"]] == [table["rows"][0][0]]
     assert {name[:2] for name in table["rows"][0][0].split(", ")} == {"#1", "#2"}
@@ -94,13 +94,13 @@ def test_questions_have_the_path_of_their_evidence_and_what_lost_it() -> None:
 def test_texts_of_chunks_are_on_the_page_once_and_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
     texts = PageTexts(chunk=lambda name: f"text of {name}")
-    page = sheets.page(source(results, texts=texts))
+    page = pages.page(source(results, texts=texts))
     (found,) = section(page, "questions")
     assert found["texts"] == [f"text of {name}" for name in found["chunks"]]
     assert len(found["texts"]) == len(set(found["texts"])) == 2 * COUNT
     assert found["leftOut"] == ""
     monkeypatch.setattr("ragsweep.report.page.questions.MOST_TEXT", len("text of a:0") * 3)
-    (cut,) = section(sheets.page(source(results, texts=texts)), "questions")
+    (cut,) = section(pages.page(source(results, texts=texts)), "questions")
     assert (len(cut["texts"]), cut["leftOut"][:27]) == (3, "The texts of 77 chunks are ")
-    (without,) = section(sheets.page(source(results)), "questions")
+    (without,) = section(pages.page(source(results)), "questions")
     assert (without["texts"], "not there" in without["leftOut"]) == ([], True)

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import sheets
 from ragsweep.core.results import Failure
 from ragsweep.report.writers.html import write_page
-from sheets import HOSTILE, grid, source
+from support import pages
+from support.pages import HOSTILE, grid, source
 
 
 class Reader(HTMLParser):
@@ -41,7 +41,7 @@ class Reader(HTMLParser):
 
 def test_hostile_texts_stay_texts() -> None:
     failures = [Failure(f"#9 {HOSTILE}", (), {}, HOSTILE)]
-    document = sheets.page(replace(source(grid({"3": 0.0, "5": 0.1}), failures), title=HOSTILE))
+    document = pages.page(replace(source(grid({"3": 0.0, "5": 0.1}), failures), title=HOSTILE))
     read = Reader(write_page(document))
     assert len(read.scripts) == 3  # data, plotly, page
     assert json.loads(read.scripts[0]) == json.loads(json.dumps(document))
@@ -54,7 +54,7 @@ def test_hostile_texts_stay_texts() -> None:
 def test_charts_have_no_markup_from_names() -> None:
     """Plotly reads some markup in texts: names are escaped for it."""
     results = [replace(one, name=f"{one.name} <a href='http://x'>x</a>") for one in grid({"3": 0.0, "5": 0.1})]
-    sections = sheets.page(source(results))["sections"]
+    sections = pages.page(source(results))["sections"]
     charts = [item for one in sections for item in one["items"] if item["kind"] == "charts"]
     written = json.dumps([option["figure"] for item in charts for option in item["options"]])
     assert "&lt;a href" in written
@@ -62,7 +62,7 @@ def test_charts_have_no_markup_from_names() -> None:
 
 
 def test_the_page_loads_nothing_and_its_scripts_write_text_only() -> None:
-    read = Reader(write_page(sheets.page(source(grid({"3": 0.0, "5": 0.1})))))
+    read = Reader(write_page(pages.page(source(grid({"3": 0.0, "5": 0.1})))))
     assert not any({"src", "href"} & attributes.keys() for _, attributes in read.elements)
     (policy,) = [a["content"] for tag, a in read.elements if tag == "meta" and a.get("http-equiv")]
     assert policy.startswith("default-src 'none'")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import sheets
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
 from ragsweep.report.page_texts import PageTexts
-from recorded import changed_table
-from sheets import COUNT, HOSTILE, config, section, source
+from support import pages
+from support.pages import COUNT, HOSTILE, config, section, source
+from support.results import changed_table
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
                 ["I don't know"], citations=False)  # fmt: skip
@@ -40,7 +40,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
     results[1] = replace(results[1], outcomes=changed_table(results[1], more), config={"prices": {"currency": "EUR"}})
-    (found,) = section(sheets.page(source(results, texts=PageTexts(**texts))), "questions")
+    (found,) = section(pages.page(source(results, texts=PageTexts(**texts))), "questions")
     return found
 
 

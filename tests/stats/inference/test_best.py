@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.matrix import Matrix
+from support.matrices import matrices, matrix, normal, turned
 
 
 def test_the_winner_is_the_first_of_those_that_tie() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrices import normal
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
 from ragsweep.stats.inference.concentration import MOST, compare_parts, dominating_clusters
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.resampling import cluster_scores
+from support.matrices import normal
 
 BIG = np.append(np.zeros(40, dtype=np.int64), np.arange(1, 81))
 """A document of 40 questions and 80 documents of one."""

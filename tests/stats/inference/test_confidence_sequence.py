@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from matrices import matrices
 from ragsweep.stats.inference.confidence_sequence import (
     betting,
     cluster_differences,
@@ -21,6 +20,7 @@ from ragsweep.stats.inference.confidence_sequence import (
     lower_bound,
 )
 from ragsweep.stats.inference.matrix import Matrix
+from support.matrices import matrices
 
 DIFFERENCES = st.lists(st.integers(-8, 8).map(lambda eighths: eighths / 8), min_size=1, max_size=40)
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.confidence_set import affordable, all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
+from support.matrices import matrices, matrix, normal, turned
 
 
 def may_be_best(one: Matrix, resamples: int = 200) -> list[bool]:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelled import M, answered, label, replace_outcomes
 from ragsweep.commands.gate import gate
 from ragsweep.core.missing import ABSTAINED, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID, TIMED_OUT
 from ragsweep.core.results import Result
 from ragsweep.stats.human_labels import correct_difference, correct_mean, match_labels
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import score_matrix
-from scored import record, scored
+from support.inputs.human_labels import M, answered, label, replace_outcomes
+from support.results import record, scored
 
 NAN = math.nan
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.differences import (
     BASELINE,
     CONSTANT,
@@ -23,6 +22,7 @@ from ragsweep.stats.inference.differences import (
 )
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
+from support.matrices import matrices, matrix, normal, turned
 
 ARRAYS = ("estimate", "low", "high", "standard_error", "wilcoxon", "randomisation", "wilcoxon_holm",
           "randomisation_holm", "effect", "apart")  # fmt: skip

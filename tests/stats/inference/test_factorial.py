@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrices import matrix, normal
 from ragsweep.stats.inference.factorial import Effects, effects
 from ragsweep.stats.inference.max_t import max_t_intervals
+from support.matrices import matrix, normal
 
 
 def grid(**levels: str) -> list[dict[str, str]]:

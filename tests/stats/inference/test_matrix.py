@@ -12,7 +12,7 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from recorded import a_result
+from support.results import a_result
 
 NAN = math.nan
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from statsmodels.stats.weightstats import ttost_paired
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate, superior
+from support.matrices import matrices, matrix, normal, turned
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])

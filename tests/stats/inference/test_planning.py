@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrices import matrix
 from ragsweep.core.errors import ConfigError
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
@@ -23,6 +22,7 @@ from ragsweep.stats.inference.planning import (
     questions_for,
 )
 from ragsweep.stats.inference.power import estimate_power
+from support.matrices import matrix
 
 SPREAD, CORRELATION = 0.22, 0.4
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from matrices import matrix, normal
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.power import each_level, estimate_power, noise_floor, questions_needed, shared_level
+from support.matrices import matrix, normal
 
 
 @pytest.mark.parametrize("questions", [15, 30, 100, 400])

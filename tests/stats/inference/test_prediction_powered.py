@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from matrices import matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, prediction_powered
+from support.matrices import matrix
 
 
 def drawn(seed: int, *, labels: int = 50, questions: int = 500) -> tuple[np.ndarray, np.ndarray]:

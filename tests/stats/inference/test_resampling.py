@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from matrices import matrix
 from ragsweep.stats.inference.resampling import cluster_scores, deviations, draws
+from support.matrices import matrix
 
 
 def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.stats import multivariate_normal, norm, t
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.shrinkage import NO_SPREAD, ONE_GROUP, SPREADS, posterior
+from support.matrices import matrices, matrix, normal, turned
 
 Doubles = NDArray[np.float64]
 PRIORS = np.append(NO_SPREAD, np.full(25, (1 - NO_SPREAD) / 25))

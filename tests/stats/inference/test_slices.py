@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import Reversal, by_slice, reversals
+from support.matrices import matrices, matrix, normal, turned
 
 
 def labelled(one: Matrix, values: int) -> dict[str, list[str]]:

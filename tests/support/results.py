@@ -1,0 +1,204 @@
+"""Results with given values, and ledgers of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_texts import from_texts, to_texts
+from ragsweep.core.results import DatasetFacts, Result, Summary, TargetResult
+from ragsweep.records.ledger import FINISHED, Ledger, Sweep
+
+NAN = math.nan
+
+
+def summary(name: str, value: float = 0.5, low: float = 0.25, high: float = 0.75, scored: int = 2) -> Summary:
+    return Summary(name, value, low, high, n_total=4, n_scored=scored, n_skipped=1, n_failed=3 - scored)
+
+
+def changed_table(result: Result, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
+    """Change columns of a result's flat table, where nested values are JSON texts."""
+    return from_texts({**to_texts(result.outcomes), **columns})
+
+
+def a_result(**changes: Any) -> Result:
+    """Make a result; its ``outcomes`` may be given as a flat table."""
+    nothing = summary("mrr", NAN, NAN, math.inf, scored=0)
+    known = Result(
+        signature="5" * 64,
+        name="top_k=3",
+        overrides=("top_k=3",),
+        config={"top_k": 3, "retriever": {"legs": ("bm25", "vector")}, "name": "é"},
+        parameters={"top_k": "3", "retriever.legs.a@b": "", "prompt": "short"},
+        dataset=DatasetFacts("python", "c" * 64, "0123456789" * 6 + "abcd", 79, 4, 3, 1, {"no label": 2}),
+        summaries={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
+        groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
+                             "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
+        outcomes=QuestionResults(
+            {"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]}
+        ),
+        rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
+        stages={},
+        indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
+        first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
+        reranking={"up": 0.5, "mean_change": NAN},
+        targets=(
+            TargetResult("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"),
+            TargetResult("mrr", "not judged"),
+        ),
+        started=1_700_000_000.5,
+        ended=1_700_000_002.25,
+    )  # fmt: skip
+    if isinstance(table := changes.get("outcomes"), dict):
+        changes["outcomes"] = from_texts(table)
+    return dataclasses.replace(known, **changes)
+
+
+FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 10, 40, 40, 0)
+
+
+def scored(
+    metrics: Mapping[str, Sequence[float]], labels: Mapping[str, Sequence[str]] | None = None, **changes: Any
+) -> Result:
+    """Make a result of these scores; the first metric is the objective and the table's only column."""
+    names = list(metrics)
+    count = len(metrics[names[0]])
+    ids = [f"q{n}" for n in range(count)]
+    summaries = {name: summarised(name, column) for name, column in metrics.items()}
+    known: dict[str, Any] = {
+        "signature": str(sorted(metrics.items())),
+        "config": {"objective": names[0], "headline": names[:1], **changes.pop("config", {})},
+        "summaries": summaries,
+        "groups": {label: {value: {} for value in set(column)} for label, column in (labels or {}).items()},
+        "outcomes": {
+            "question_id": ids, "question": ids, "unscored": ["{}"] * count, "context": [[] for _ in ids],
+            **(labels or {}), **metrics,
+        },
+        "dataset": FACTS,
+        "parameters": {},
+        "targets": (),
+        "indexes": {},
+        "first_stage": {},
+        "reranking": {},
+    }  # fmt: skip
+    return a_result(**{**known, **changes})
+
+
+def summarised(name: str, column: Sequence[float]) -> Summary:
+    """Summarise a column of scores; only latency has a unit, and is better where it is less."""
+    values = np.array(column, dtype=np.float64)
+    known = values[~np.isnan(values)]
+    amount = name.startswith("latency")
+    mean = float(np.quantile(known, 0.95) if "p95" in name else known.mean()) if len(known) else float("nan")
+    return Summary(
+        name, mean, mean, mean, len(values), len(known), 0, len(values) - len(known), "ms" if amount else "",
+        None if name == "results" else not amount,
+    )  # fmt: skip
+
+
+def record(folder: Path, *results: Result) -> list[str]:
+    """Record results as single runs and return their run ids."""
+    ledger = Ledger(folder)
+    runs = [f"{n:x}" * 32 for n in range(1, len(results) + 1)]
+    for run, result in zip(runs, results, strict=True):
+        ledger.mark_tracked(ledger.write(None, 0, result), run)
+    return runs
+
+
+def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
+    """Record results as the configs of a sweep and return their run ids."""
+    ledger = Ledger(folder)
+    jobs = tuple(result.overrides for result in results)
+    sweep = ledger.open_sweep(
+        f"key{parent}", Sweep("", "sweep", parent, jobs, tuple(result.name for result in results))
+    )
+    runs = [f"{n:02x}{parent}" for n in range(len(results))]
+    for n, (run, result) in enumerate(zip(runs, results, strict=True)):
+        ledger.mark_tracked(ledger.write(sweep.id, n, result), run)
+    ledger.set_status(sweep.id, FINISHED)
+    return runs
+
+
+def drawn(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> list[float]:
+    """Draw scores whose mean is exactly this one."""
+    drawn = np.random.default_rng(seed).normal(0, spread, count)
+    return [float(one) for one in drawn - drawn.mean() + mean]
+
+
+def table_rows(table: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Read a table of ``columns`` and ``data``, as the commands write it, as rows."""
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
+def refuse(command: Callable[[Sequence[str]], int], cases: Mapping[str, Sequence[str]], *path: str) -> None:
+    """Check that a command refuses bad input with exit status 2 and one line; ``cases``: pattern -> arguments."""
+    for pattern, arguments in cases.items():
+        with pytest.raises(RagsweepError, match=pattern) as raised:
+            command([*arguments, *path])
+        assert raised.value.exit_status == 2
+        assert "\n" not in str(raised.value)
+
+
+METRIC = "ndcg"
+
+
+def one_metric(
+    name: str,
+    scores: Sequence[float],
+    categories: Sequence[str] = (),
+    *,
+    direction: bool | None = True,
+    value: float | None = None,
+    golden: str = "g",
+    state: str = "COMPLETE",
+    config: dict[str, Any] | None = None,
+    **costs: float,
+) -> Result:
+    """Make a result of one metric by question, and of costs that are the same for every question."""
+    column = np.asarray(scores, dtype=np.float64)
+    known = int((~np.isnan(column)).sum())
+    mean = float(np.nanmean(column)) if known else float("nan")
+    found = {METRIC: _one_summary(METRIC, mean if value is None else value, len(column), known, direction)}
+    found |= {cost: _one_summary(cost, amount, len(column), len(column), False) for cost, amount in costs.items()}
+    columns: dict[str, Sequence[Any]] = {
+        "question_id": [f"q{n}" for n in range(len(column))],
+        "source": [f"document {n}" for n in range(len(column))],
+        METRIC: column.tolist(),
+        **{cost: [amount] * len(column) for cost, amount in costs.items()},
+    }
+    groups: dict[str, Any] = {}
+    if categories:
+        columns["category"] = list(categories)
+        groups["category"] = {category: {} for category in sorted(set(categories))}
+    return Result(
+        signature=name,
+        name=name,
+        overrides=(name,),
+        config={"objective": METRIC, "headline": [METRIC, *costs], **(config or {})},
+        parameters={},
+        dataset=DatasetFacts("toy", "c", golden, 1, len(column), len(column), 0),
+        summaries=found,
+        groups=groups,
+        outcomes=QuestionResults(columns),
+        rankings={},
+        stages={},
+        state=state,
+    )
+
+
+def _one_summary(name: str, value: float, total: int, known: int, direction: bool | None) -> Summary:
+    return Summary(name, value, value, value, total, known, 0, total - known, "", direction)
+
+
+def noisy(mean: float, questions: int = 100, seed: int = 0, spread: float = 0.05) -> np.ndarray:
+    """Draw scores around a mean that mostly depend on the question, as those of real configs do."""
+    shared = np.random.default_rng(1).normal(0, 0.1, questions)
+    return np.asarray(mean + shared + np.random.default_rng(seed).normal(0, spread, questions))

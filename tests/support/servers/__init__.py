@@ -1,0 +1,1 @@
+"""Real programs that tests talk to, each started on this machine."""
