@@ -36,9 +36,6 @@ from support.results import drawn, record, refuse, scored
 ROOT = Path(__file__).parent.parent.parent
 
 
-# --- values next to a value ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -77,9 +74,6 @@ def test_every_option_that_is_tried_exists() -> None:
         assert {path.stem for path in (config_folder() / group).glob("*.yaml")} >= set(options)
 
 
-# --- overrides ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("base", "option", "expected"),
     [
@@ -96,9 +90,7 @@ def test_every_option_that_is_tried_exists() -> None:
         (["+retriever.legs.bm25.extra=1"], "bm25", ["retriever=bm25", "+retriever.extra=1"]),
     ],
 )  # fmt: skip
-def test_a_leg_keeps_its_settings_when_the_retriever_is_exchanged(
-    base: Sequence[str], option: str, expected: Sequence[str]
-) -> None:
+def test_a_leg_keeps_its_settings_in_a_retriever(base: Sequence[str], option: str, expected: Sequence[str]) -> None:
     before = next((line.partition("=")[2] for line in base if line.startswith("retriever=")), "hybrid_rrf")
     assert sorted(with_option(base, "retriever", before, option)) == sorted(expected)
 
@@ -120,8 +112,6 @@ def test_what_is_carried_over_composes(before: str, after: str) -> None:
     )
     assert exchanged["_target_"] == plain["_target_"]
 
-
-# --- cases --------------------------------------------------------------------------------------------------------
 
 PARAMETERS: Mapping[str, str] = {"retriever": "bm25", "reranker": "none", "top_k": "5", "retriever.k1": "1.5",
                                  "seed": "0", "embedder.model": "bundled"}  # fmt: skip
@@ -154,13 +144,8 @@ def test_an_override_stands_for_the_values_it_sweeps() -> None:
 def recorded(folder: Path, *overrides: str) -> Result:
     """Make the result that a config of the small dataset would have, without running it."""
     made = experiments(None)(overrides)
-    parameters = {
-        **made.parameters,
-        "retriever": "bm25",
-        "reranker": "none",
-        "chunker": "recursive",
-        "prompt": "default",
-    }
+    options = {"retriever": "bm25", "reranker": "none", "chunker": "recursive", "prompt": "default"}
+    parameters = {**made.parameters, **options}
     return scored({"context_ndcg": drawn(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
 
 
@@ -176,9 +161,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
-def test_where_nothing_is_left_to_change_each_change_has_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = recorded(tmp_path, *write_dataset(tmp_path))
     with pytest.raises(RagsweepError) as raised:
@@ -205,10 +188,7 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
 def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     then = recorded(tmp_path, *write_dataset(tmp_path), "top_k=2")
-    forgotten = scored(
-        {"m": [0.0]}, overrides=then.overrides[:-1], parameters=then.parameters, signature=then.signature
-    )
-    found = prepare(forgotten, [], ["retriever.b"], None)
+    found = prepare(replace(then, overrides=then.overrides[:-1]), [], ["retriever.b"], None)
     assert found.same
     assert "top_k=2" in found.cases[0].overrides
 
@@ -237,9 +217,6 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
     assert written.baseline == 1
     read_command(["sweeps=ablate_abababab_2"], multirun=False)
-
-
-# --- what is said at the end --------------------------------------------------------------------------------------
 
 
 def test_changes_are_told_by_how_much_they_matter() -> None:
@@ -273,9 +250,6 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     record(tmp_path, scored({"ndcg": drawn(0.5)}))
     cases = {"RUN": [], 'no result of a run "z"': ["z"], "--factors": ["1", "--factors", "a"]}
     refuse(ablate, cases, "--path", str(tmp_path))
-
-
-# --- as a user types it -------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

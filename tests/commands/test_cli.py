@@ -17,9 +17,7 @@ from support.commands import ROOT, Ragsweep, artifacts, in_one_process, runs, wr
 from support.servers import forked
 
 
-def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_config_in_mlflow(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
+def test_sweep_prints_plan_jobs_and_table_and_is_a_parent_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -119,9 +117,7 @@ def own_retriever(folder: Path) -> list[str]:
     return [*write_dataset(folder)[:-1], "retriever=mine"]
 
 
-def test_failing_config_takes_only_itself_and_both_sweep_and_single_config_say_so(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
+def test_failing_config_takes_only_itself_in_a_sweep_and_alone(ragsweep: Ragsweep, tmp_path: Path) -> None:
     given = own_retriever(tmp_path)
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
     done = ragsweep("-m", "retriever.fail=true,false", *given, **trusted)
@@ -166,9 +162,7 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
     assert "in the ledger, but not in MLflow: the server is down" in single.stderr
 
 
-def test_tracker_that_fails_while_the_sweep_is_closed_is_put_right_by_the_same_command(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
+def test_tracker_that_fails_at_the_end_is_put_right_by_the_same_command(ragsweep: Ragsweep, tmp_path: Path) -> None:
     trusted = write_broken_tracker(
         tmp_path,
         "    def close_sweep(self, run_id, status, *more):\n"
@@ -265,9 +259,7 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
     assert "results.json" in artifacts(tmp_path, parent)
 
 
-def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_sweep(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
+def test_missed_enforced_target_is_exit_status_1_for_a_config_and_a_sweep(ragsweep: Ragsweep, tmp_path: Path) -> None:
     high, low = (
         ["targets=retrieval", "targets.enforce=true", f"targets.mrr.threshold={value}", "~targets.ndcg_at_10"]
         for value in (2, 0)
@@ -282,9 +274,7 @@ def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_
 
 
 @pytest.mark.nightly
-def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_parent(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_mlflow_project_passes_overrides_and_its_run_is_the_parent(tmp_path: Path, environment: dict[str, str]) -> None:
     overrides = " ".join(["top_k=1,2", *write_dataset(tmp_path)]).replace("=corpus", f"={tmp_path}/corpus")
     overrides = overrides.replace("=golden.jsonl", f"={tmp_path}/golden.jsonl") + f" store.path={tmp_path}/store"
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
@@ -327,9 +317,7 @@ MORE_BAD_INPUT = [
     "cases",
     [pytest.param(BAD_INPUT, id="some"), pytest.param(MORE_BAD_INPUT, id="more", marks=pytest.mark.nightly)],
 )
-def test_bad_input_exits_2_with_one_sentence_and_records_nothing(
-    cases: list[tuple[list[str], str]], tmp_path: Path
-) -> None:
+def test_bad_input_exits_2_with_one_sentence_and_no_record(cases: list[tuple[list[str], str]], tmp_path: Path) -> None:
     folders = [tmp_path / str(number) for number in range(len(cases))]
     for folder in folders:
         folder.mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
 from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
@@ -33,24 +31,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 @pytest.fixture
 def pair(tmp_path: Path) -> list[str]:
     """Two runs: the second is better by .2 on average, and worse by .3 on one of two categories."""
-    return two_runs(tmp_path, 0.7, 0.3)
+    before, gains = drawn(0.5), drawn(0.7, 20, 0.05, 1) + drawn(-0.3, 20, 0.05, 2)
+    after = [one + gain for one, gain in zip(before, gains, strict=True)]
+    labels, rows = {"category": CATEGORY}, (("3", before), ("5", after))
+    results = [scored({"ndcg": row}, labels, name=f"top_k={k}", parameters={"top_k": k}) for k, row in rows]
+    return [*record(tmp_path, *results), "--path", str(tmp_path)]
 
 
-def two_runs(tmp_path: Path, won: float, lost: float) -> list[str]:
-    before = drawn(0.5)
-    gain = [won + one for one in drawn(0, 20, 0.05, 1)] + [one - lost for one in drawn(0, 20, 0.05, 2)]
-    after = [one + more for one, more in zip(before, gain, strict=True)]
-    runs = record(
-        tmp_path,
-        scored({"ndcg": before}, {"category": CATEGORY}, name="top_k=3", parameters={"top_k": "3"}),
-        scored({"ndcg": after}, {"category": CATEGORY}, name="top_k=5", parameters={"top_k": "5"}),
-    )
-    return [*runs, "--path", str(tmp_path)]
-
-
-def test_the_difference_is_that_of_the_questions_paired(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_difference_is_of_paired_questions(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, *pair)
     (row,) = table_rows(found["table"])
     assert row["difference"] == pytest.approx(0.2)
@@ -66,24 +54,9 @@ def test_the_difference_is_that_of_the_questions_paired(
 
 def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(pair) == 0
-    printed = capsys.readouterr().out
-    assert "better on average, shown worse on category trouble" in printed
-    assert "top_k 3 -> 5" in printed
-    assert "20 helped, 20 hurt" in printed
-    assert re.search(r"^helped    ndcg: (q1?\d \+\.\d{3}(, )?){3}$", printed, re.MULTILINE)
-    assert re.search(r"^hurt      ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
+    assert "better on average, shown worse on category trouble" in capsys.readouterr().out
     slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
     assert slices == {"how-to": "shown better", "trouble": "shown worse"}
-
-
-def test_a_small_loss_of_a_slice_that_a_rare_gain_could_undo_is_a_warning_and_no_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compare(two_runs(tmp_path, 0.5, 0.1)) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "open on category trouble" in printed
-    assert "(20 questions; may be too short: rare losses)" in printed
-    assert "better on average, perhaps worse on category trouble" in printed
 
 
 def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,14 +70,6 @@ def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: 
         read = pandas.read_json(io.StringIO(json.dumps(found[name])), orient="split")  # what mlflow.load_table does
         assert list(read.columns) == found[name]["columns"]
         assert len(read) == len(found[name]["data"])
-
-
-def test_markdown_is_a_table(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare([*pair, "--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "- factor: top_k 3 -> 5" in lines
-    assert len({line.count("|") for line in lines if line.startswith("| ") and "how-to" not in line}) <= 2
-    assert any("category trouble" in line and "worse" in line for line in lines)
 
 
 def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,21 +87,6 @@ def test_questions_that_one_lacks_are_left_out_and_said(tmp_path: Path, capsys: 
     runs = record(tmp_path, scored({"ndcg": scores}), scored({"ndcg": [float("nan"), *scores[1:]]}))
     assert compare([*runs, "--path", str(tmp_path)]) == 0
     assert "compared on 39 of 40 questions" in capsys.readouterr().out
-
-
-def test_few_questions_give_no_interval_and_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = record(tmp_path, scored({"ndcg": [0.0, 0.5, 1.0]}), scored({"ndcg": [0.1, 0.7, 1.0]}))
-    (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
-    assert (row["low"], row["high"]) == (None, None)
-    assert row["verdict"] == "open"
-    assert "fewer than 10" in row["note"]
-
-
-def test_less_is_better_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slow = drawn(20)
-    runs = record(tmp_path, scored({"latency_ms": slow}), scored({"latency_ms": [one - 5 for one in slow]}))
-    (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
-    assert (row["verdict"], row["helped"], row["hurt"]) == ("shown better", 40, 0)
 
 
 def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,27 +113,12 @@ def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
     }, "--path", str(tmp_path))  # fmt: skip
 
 
-def test_better_is_not_shown_where_exact_tests_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Four of twelve questions gain: an interval above 0, and p = 2 / 2 ** 4 by both exact tests."""
-    before = [0.2] * 12
-    after = [1.0, 0.9, 1.0, 0.95, *[0.2] * 8]
-    assert compare([*record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after})), "--path", str(tmp_path)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "[+.0" in told  # the interval lies above 0
-    assert "p .125" in told
-    assert "shown better" not in told
-    assert "likely better" in told
-    assert "note ndcg: too few questions differ: the interval excludes 0, the exact tests do not confirm it" in told
-
-
 @pytest.mark.parametrize(("value", "told"), [(0.0004, "+.0004"), (-4e-5, "-.00004"), (1e-17, "+.000"), (0.2, "+.200")])
 def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -> None:
     assert signed(value) == told
 
 
-def test_the_configs_of_a_sweep_have_the_verdict_that_the_sweep_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Against a declared baseline, or among all pairs: a pair alone has a narrower interval."""
     rows = [drawn(0.5 + n / 100, seed=n) for n in range(5)]
     for parent, config in (("a" * 32, {}), ("b" * 32, {"baseline": 1})):
@@ -192,7 +127,6 @@ def test_the_configs_of_a_sweep_have_the_verdict_that_the_sweep_has(
         record_sweep(tmp_path, parent, *results)
         named = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(results, start=1)]
         whole = compare_configs(named, baseline=named[0].name if config else None)
-        assert isinstance(whole, SweepComparison)
         for other in (row for row in range(5) if row != whole.reference):
             runs = [f"{parent}#{whole.reference + 1}", f"{parent}#{other + 1}"]
             (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
@@ -215,6 +149,5 @@ def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.Capt
     assert (row["low"], row["high"]) == (None, None)
     assert row["difference"] == pytest.approx(row["candidate"] - row["baseline"])
     assert all(part["ratio_low"] < part["ratio"] for part in table_rows(found["slices"]))
-    for form in ([], ["--markdown"]):
-        assert compare([*runs, *form, "--path", str(tmp_path)]) == 0
-        assert f"x {row['ratio']:.2f} [" in capsys.readouterr().out
+    assert compare([*runs, "--markdown", "--path", str(tmp_path)]) == 0
+    assert f"x {row['ratio']:.2f} [" in capsys.readouterr().out

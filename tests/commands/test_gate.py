@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
+from ragsweep.stats.inference.noninferiority import sequential_gate
 from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from support.results import FACTS, changed_table, drawn, record, refuse, scored, table_rows
@@ -91,18 +90,16 @@ def test_a_slice_can_stop_what_is_good_on_average(tmp_path: Path) -> None:
     assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 0
     status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--slice", "category")
     assert status == 1
-    assert [(check["value"], check["decision"]) for check in checks] == [
-        ("", "pass"), ("how-to", "pass"), ("trouble", "fail")
-    ]  # fmt: skip
+    decisions = {check["value"]: check["decision"] for check in checks}
+    assert decisions == {"": "pass", "how-to": "pass", "trouble": "fail"}
 
 
-def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path) -> None:
     gains = [*drawn(0.1, 25, 0.01, 1), *drawn(0.0, 15, 0.3, 2)]
     status, found, checks = decided(tmp_path, *pair(tmp_path, gains), "--margin", "ndcg=.02", "--slice", "category")
     assert status == 0
     assert [(check["decision"], check["counts"]) for check in checks[2:]] == [("inconclusive", False)]
     assert any("are ignored" in note for note in found["notes"])
-    assert "(inconclusive)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -139,9 +136,6 @@ def test_markdown_says_what_is_decided(tmp_path: Path) -> None:
     assert "| pass | ndcg | all | 40 questions | .500 -> .600 | +.100 | margin 0.02 |" in text
 
 
-# --- critical questions -------------------------------------------------------------------------------------------
-
-
 def listed(folder: Path, *lines: str) -> list[str]:
     path = folder / "critical.txt"
     path.write_text("\n".join(lines) + "\n", "utf-8")
@@ -154,13 +148,6 @@ def test_only_the_questions_of_the_file_count(tmp_path: Path) -> None:
     status, found, (check,) = decided(tmp_path, *options, *chosen, "--margin", "ndcg=.02")
     assert (status, check["questions"], found["questions"]) == (0, 20, 20)
     assert check["difference"] == pytest.approx(0.1)
-
-
-def test_too_few_questions_decide_nothing_as_a_sample(tmp_path: Path) -> None:
-    options = [*pair(tmp_path, 0.1), *listed(tmp_path, "q1", "q2", "q3")]
-    status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02")
-    assert (status, check["decision"]) == (3, "inconclusive")
-    assert "fewer than 10" in check["note"]
 
 
 def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,16 +168,12 @@ def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
     assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
 
 
-def test_critical_questions_are_those_with_the_label_and_each_that_is_lost_is_named_with_its_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of four critical questions two are worse and one had no score before; the others are not critical."""
     labels, texts = {"critical": ["true"] * 4 + [""] * 6}, [f"How is {n} done?" for n in range(10)]
-    before, after = (
-        scored({"ndcg": scores}, labels) for scores in ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)
-    )
-    outcomes = {"question": texts}
-    options = named(tmp_path, *(replace(one, outcomes=changed_table(one, outcomes)) for one in (before, after)))
+    columns = ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)
+    results = [scored({"ndcg": scores}, labels) for scores in columns]
+    options = named(tmp_path, *(replace(one, outcomes=changed_table(one, {"question": texts})) for one in results))
     status, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=0", "--each", "--questions")
     assert (status, check["questions"], found["questions"]) == (1, 3, 4)
     assert found["notes"] == [
@@ -227,9 +210,6 @@ def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: 
         read_questions(Path(path), {f"q{n}" for n in range(40)} | {"q90"})
 
 
-# --- what is typed ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["ndcg", "ndcg=", "=.02", "ndcg=x", "ndcg=-1", "ndcg=nan", "ndcg=inf", "ndcg=%"])
 def test_a_margin_that_is_none_is_one_clear_line(text: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f'"{text}" is none; write METRIC=NUMBER')) as raised:
@@ -253,9 +233,6 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         '--at-least: "ndcg" is none': ["--candidate", "1", "--at-least", "ndcg"],
         "--each: applies to a --margin": [*options[:4], "--each", *margin, "--at-least", "b=1"],
     })  # fmt: skip
-
-
-# --- the example in the documentation -----------------------------------------------------------------------------
 
 
 def workflow() -> dict[str, Any]:
@@ -288,18 +265,12 @@ def test_the_workflow_of_the_documentation_runs_on_changes_and_its_commands_exis
             compose_jobs(read_command([word for word in words[2:] if "=" in word and "$" not in word], False))
 
 
-# --- what was dropped, and what cannot be seen --------------------------------------------------------------------
-
-
-def test_questions_that_the_candidate_dropped_count_as_its_worst_case(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_questions_that_the_candidate_dropped_count_as_its_worst_case(tmp_path: Path) -> None:
     """A candidate that scores 0 on a sixth of the questions must not pass by leaving them out."""
     before = drawn(0.6, 180)
     kept = [one + 0.001 * (n % 3) for n, one in enumerate(before)]
     bad, dropped = ([value if n < 148 else lost for n, value in enumerate(kept)] for lost in (0.0, math.nan))
     for folder, scores in (("bad", bad), ("dropped", dropped)):
-        (tmp_path / folder).mkdir()
         options = named(tmp_path / folder, scored({"ndcg": before}), scored({"ndcg": scores}))
         status, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02")
         assert (status, check["questions"]) == (1, 180)
@@ -318,14 +289,10 @@ def test_a_score_without_a_worst_case_is_no_pass_where_some_are_missing(tmp_path
 def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded(tmp_path: Path) -> None:
     """Three of 40 questions in a hundred may be lost unseen; the very same config has nothing to lose."""
     same = scored({"ndcg": drawn(0.5)})
-    (tmp_path / "other").mkdir()
     other = named(tmp_path / "other", same, replace(same, signature="other"))
     assert decided(tmp_path, *other, "--margin", "ndcg=.02")[0] == 3
     assert decided(tmp_path, *other, "--margin", "ndcg=.08")[0] == 0
     assert decided(tmp_path, *named(tmp_path, same, same), "--margin", "ndcg=.02")[0] == 0
-
-
-# --- better by a gain, and good enough ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
@@ -336,11 +303,10 @@ def test_a_gain_is_to_be_shown(gain: float, status: int, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("bound", "status"), [("ndcg=.4", 0), ("ndcg=.5", 3), ("ndcg=.6", 1)])
-def test_a_level_needs_no_baseline(bound: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_level_needs_no_baseline(bound: str, status: int, tmp_path: Path) -> None:
     (run,) = record(tmp_path, scored({"ndcg": drawn(0.5)}))
     found, document, (check,) = decided(tmp_path, "--candidate", run, "--path", str(tmp_path), "--at-least", bound)
     assert (found, document["baseline"], check["condition"]) == (status, None, "at least")
-    assert f"at least {float(bound[5:]):g}" in capsys.readouterr().out
 
 
 def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_does_not_apply(tmp_path: Path) -> None:
@@ -360,8 +326,6 @@ def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
 
 
-# --- suites that grow, and an anchor against creep -----------------------------------------------------------------
-
 NDCG = {"metrics": {"ndcg_at_10": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": 10}}}
 WHOLE = {"config": NDCG}
 
@@ -380,31 +344,26 @@ def grown(folder: Path, count: int, lost: float, won: float, seed: int = 1, **ch
     return named(folder, *(scored({"ndcg_at_10": one}, labels, **changes) for one in (before, after)))
 
 
-def test_a_sequential_gate_decides_by_bets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sequential_gate_decides_by_bets(tmp_path: Path) -> None:
     options = [*grown(tmp_path, 300, 0.12, 0.18), "--margin", "ndcg_at_10=.05"]
     plain, sequential = decided(tmp_path, *options), decided(tmp_path, *options, "--sequential")
     before, after = flips(300, 0.12, 0.18, 1)
     expected = sequential_gate(score_matrix([scored({"m": before}), scored({"m": after})], "m"), 0.05, 1.0)
     assert (plain[0], sequential[0], sequential[2][0]["low"]) == (0, 3, pytest.approx(expected.low))
     assert sequential[2][0]["low"] < plain[2][0]["low"]
-    assert "takes more questions" in capsys.readouterr().out
     assert sequential[1]["sequential"]
 
 
 def test_a_sequential_gate_decides_gains_levels_and_slices(tmp_path: Path) -> None:
     options = [*grown(tmp_path, 400, 0.02, 0.6), "--sequential"]
-    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=+.05")[0] == 0
-    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=+.5")[0] == 1
-    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=.6")[0] == 0
-    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=.95")[0] == 1
+    for bound, expected in (("+.05", 0), ("+.5", 1), (".6", 0), (".95", 1)):
+        assert decided(tmp_path, *options, "--at-least", f"ndcg_at_10={bound}")[0] == expected
     status, _, checks = decided(tmp_path, *options, "--margin", "ndcg_at_10=.05", "--slice", "half")
     assert (status, [check["decision"] for check in checks]) == (0, ["pass"] * 3)
 
 
 def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     options, margin = [*grown(tmp_path, 40, 0.1, 0.1), "--sequential"], ["--margin", "ndcg_at_10=.05"]
-    for name in ("unbounded", "undefined", "part"):
-        (tmp_path / name).mkdir()
     tokens = {"metrics": {"context_tokens": {"_target_": "ragsweep.parts.metrics.ContextTokens"}}}
     amounts = scored({"context_tokens": drawn(500)}, config=tokens)
     amounts = replace(amounts, summaries={"context_tokens": replace(amounts.summaries["context_tokens"],
@@ -423,9 +382,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     })  # fmt: skip
 
 
-def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(tmp_path: Path) -> None:
     """Five releases, each worse by .03: within the margin of .05 of the last one, and .15 below the first."""
     results = [scored({"ndcg": drawn(0.7 - 0.03 * n, 160, 0.02, n)}, name=f"v{n}") for n in range(6)]
     runs = record(tmp_path, *results)
@@ -433,15 +390,10 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
     for last, candidate in pairwise(runs):
         assert gate(["--baseline", last, "--candidate", candidate, *margin]) == 0
     options = ["--baseline", runs[4], "--anchor", runs[0], "--candidate", runs[5], *margin, "--markdown", str(path)]
-    capsys.readouterr()
     status, found, checks = decided(tmp_path, *options)
     assert (status, found["decisions"]) == (1, {"baseline": "pass", "anchor": "fail"})
     assert found["anchor"]["run_id"] == runs[0]
     assert [(check["against"], check["decision"]) for check in checks] == [("baseline", "pass"), ("anchor", "fail")]
-    printed = capsys.readouterr().out
-    assert "anchor    fail against v0" in printed
-    assert "baseline  pass against v4" in printed
-    assert "ndcg against the anchor" in printed
     assert "- anchor: fail against v0" in path.read_text()
 
 
@@ -457,31 +409,3 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
         "name the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
         "--anchor: is compared with the candidate by": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip
-
-
-def test_a_pass_withheld_for_losses_that_may_be_unseen_states_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = pair(tmp_path, [-1.0] + [0.0] * 99, 100)
-    status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.03")
-    assert (status, check["note"]) == (3, FEW_DIFFER)
-    assert FEW_DIFFER in capsys.readouterr().out
-    assert decided(tmp_path, *options, "--margin", "ndcg=.2")[2][0]["note"] == ""
-
-
-def test_an_inconclusive_gate_of_repeated_answers_names_questions_and_repetitions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results = []
-    for seed in (2, 1):
-        drawn = np.random.default_rng(seed).normal(0.5, 0.2, (40, 2))
-        one = scored({"ndcg": drawn.mean(axis=1).tolist()}, signature=str(seed))
-        rows = [json.dumps({"scores": {"ndcg": row}}) for row in drawn.tolist()]
-        results.append(replace(one, outcomes=changed_table(one, {REPEATED: rows})))
-    status, found, (check,) = decided(tmp_path, *named(tmp_path, *results), "--margin", "ndcg=.05")
-    assert status == 3
-    assert check["repetitions_needed"] > 2
-    said = f"some {check['questions_needed']} questions would decide, or {check['repetitions_needed']} repetitions"
-    assert said in capsys.readouterr().out
-    assert found["variance"]["ndcg=0.05"]["answers"] > 0.5
-    assert any("from answers (2 repetitions)" in note for note in found["notes"])

@@ -53,9 +53,7 @@ def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: p
         assert json.loads(printed.out)
 
 
-def test_the_table_says_what_was_not_measured_and_the_exit_status_too(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_and_exit_status_say_what_was_not_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lenient = [f"gates.{gate}.blocking=false" for gate in ("G0-1", "G2-1", "G3-1", "G3-2", "G5-4", "G5-6", "G5-2")]
     full = ["golden.jsonl", "profile=full", "gates.G4-1.threshold=1", "gates.G6-5.threshold=1", *lenient]
     assert golden(["gates", *full, "corpus=pages"]) == 0
@@ -86,9 +84,7 @@ def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) 
     assert message in str(fault.value)
 
 
-def test_the_report_is_written_in_any_case_and_another_layout_has_its_way_in(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert golden(["gates", "golden.jsonl", "--path", "kept"]) == 1
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
@@ -100,9 +96,7 @@ def test_the_report_is_written_in_any_case_and_another_layout_has_its_way_in(
 def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten questions without a field of a generation pass; one whose evidence is not found is named."""
     lines: list[dict[str, Any]] = []
-    for n, name in enumerate(
-        ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "juniper"]
-    ):
+    for n, name in enumerate(("alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "yew")):
         (place / "pages" / f"{name}.md").write_text(f"# {name}\n\nThis tree has {n + 10} metres of wood.\n")
         evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})

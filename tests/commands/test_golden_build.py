@@ -58,9 +58,8 @@ def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pyt
     assert golden(["build", *WORDS]) in (0, 1)
     built = entries(place / "set" / "golden.jsonl")
     assert len(built) == 30
-    assert [(one["command"], one["added"]) for one in read_changes(place / "set" / "golden.jsonl")] == [
-        ("golden build", 30)
-    ]
+    (change,) = read_changes(place / "set" / "golden.jsonl")
+    assert (change["command"], change["added"]) == ("golden build", 30)
     assert sum(not one["answerable"] for one in built) == 9
     assert min(count_filled(one) for one in built if one["answerable"]) >= 42
     assert [fault for one in built for fault in incoherences(one)] == []
@@ -82,9 +81,7 @@ def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pyt
     assert "ragsweep golden review set/golden.jsonl" in shown
 
 
-def test_what_a_killed_build_finished_is_not_done_again_and_the_set_is_the_same(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_build_goes_on_and_makes_the_same_set(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden(["build", *WORDS, "out=whole.jsonl"])
     calls: list[str] = []
 

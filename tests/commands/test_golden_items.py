@@ -26,6 +26,10 @@ def configs(hits: np.ndarray = HITS) -> list[Result]:
     return [scored({"hit": row.tolist()}, {"category": CATEGORY}, name=f"c{n}") for n, row in enumerate(hits)]
 
 
+def golden_lines(count: int) -> str:
+    return "".join(json.dumps({"question": f"Is it {n}?", "id": f"q{n}"}) + "  \n" for n in range(count))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two sweeps of six configs, the second with one of the first again and a PARTIAL one; few with three of them."""
@@ -35,8 +39,7 @@ def folder(tmp_path: Path) -> Path:
     record_sweep(tmp_path, "feed" * 8, *made[:3])
     other = replace(FACTS, golden_digest="e" * 64)
     record_sweep(tmp_path, "cccc" * 8, *(replace(one, dataset=other) for one in made[:2]))
-    lines = [json.dumps({"question": f"Is it {n}?", "id": f"q{n}"}) + "  \n" for n in range(41)]
-    (tmp_path / "golden.jsonl").write_text("".join(lines), "utf-8")
+    (tmp_path / "golden.jsonl").write_text(golden_lines(41), "utf-8")
     return tmp_path
 
 
@@ -54,9 +57,7 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
     assert [row["none_scores"] for row in rows] == (~HITS.any(axis=0)).tolist()
 
 
-def test_few_configs_say_only_what_none_and_all_of_them_answer(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_few_configs_list_only_what_none_or_all_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert items(["feed", "--path", str(folder)]) == 0
     printed = capsys.readouterr().out
     nobody = np.flatnonzero(~HITS[:3].any(axis=0))
@@ -83,17 +84,13 @@ def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.
 def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     golden = folder / "golden.jsonl"
     mini = ["--mini", str(folder / "mini.jsonl")]
-    refuse(
-        items,
-        {
-            "cccc: has another golden set": ["aaaa", "cccc"],
-            "give it with --golden": ["aaaa", *mini],
-            "between 0 and 1, given 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
-            "--mini needs 8 distinct configs, given 3": ["feed", *mini, "--golden", str(golden)],
-        },
-        "--path",
-        str(folder),
-    )
+    cases = {
+        "cccc: has another golden set": ["aaaa", "cccc"],
+        "give it with --golden": ["aaaa", *mini],
+        "between 0 and 1, given 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
+        "--mini needs 8 distinct configs, given 3": ["feed", *mini, "--golden", str(golden)],
+    }
+    refuse(items, cases, "--path", str(folder))
     record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))
     refuse(items, {"scores beyond 0 and 1": ["dddd"]}, "--path", str(folder))
     options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
@@ -126,8 +123,6 @@ def test_weighted_questions_choose_the_mini_set_by_their_weights(tmp_path: Path)
         made.append(replace(one, summaries={"hit": mean}, outcomes=one.outcomes.with_columns({"weight": weights})))
     record_sweep(tmp_path, "aaaa" * 8, *made)
     golden, mini = tmp_path / "golden.jsonl", tmp_path / "mini.jsonl"
-    golden.write_text(
-        "".join(json.dumps({"question": f"Is it {n}?", "id": f"q{n}"}) + "\n" for n in range(40)), "utf-8"
-    )
+    golden.write_text(golden_lines(40), "utf-8")
     assert items(["aaaa", "--golden", str(golden), "--mini", str(mini), "--share", ".1", "--path", str(tmp_path)]) == 0
     assert "q7" in [json.loads(line)["id"] for line in mini.read_text("utf-8").splitlines()]

@@ -42,17 +42,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "golden.jsonl", "corpus=new.jsonl"]
     assert golden([*words, "old=old.jsonl", "out=golden.jsonl", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["counts"] == {"moved": 1, "edited": 0, "deleted": 1, "ambiguous": 0}
-    assert [(one["where"], one["kind"]) for one in report["changes"]] == [
-        ("golden.jsonl:1", "moved"),
-        ("golden.jsonl:2", "deleted"),
-    ]
+    kinds = {one["where"]: one["kind"] for one in report["changes"]}
+    assert kinds == {"golden.jsonl:1": "moved", "golden.jsonl:2": "deleted"}
     first, second = read_lines(place / "golden.jsonl")
     assert first["evidence"] == [{"document": "tree/alder", "anchor": "10 metres", "grade": 2}]
     assert first["distractors"] == ["tree/alder"]
@@ -96,18 +92,14 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
     write_lines(place / "after.jsonl", after)
     assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")] == [
-        ("golden.jsonl", None, None),
-        ("after.jsonl", None, None),
-    ]
+    sets = [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")]
+    assert sets == [("golden.jsonl", None, None), ("after.jsonl", None, None)]
     assert found == {
         "counts": {"added": 1, "removed": 0, "renamed": 1, "changed": 1},
         "added": [{"id": "q3", "question": "Why?"}],
         "removed": [],
         "renamed": [{"id": "q2", "new": "yew", "question": "Is the yew evergreen?", "fields": []}],
-        "changed": [
-            {"id": "q1", "question": "How tall is the alder?", "fields": ["notes", "audit.reviews", "category"]}
-        ],
+        "changed": [{"id": "q1", "question": before[0]["question"], "fields": ["notes", "audit.reviews", "category"]}],
     }
     assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
     assert 'removed   "q3" · Why?' in capsys.readouterr().out
@@ -139,9 +131,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
 
 
-def test_add_takes_the_passage_that_is_chosen(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["How tall is an alder tree?", "corpus=old.jsonl"]
     monkeypatch.setattr("builtins.input", lambda _: "")
     assert golden(["add", "mine.jsonl", *words]) == 1
@@ -155,10 +145,7 @@ def test_add_takes_the_passage_that_is_chosen(
     assert first["evidence"][0]["document"] == "alder"
     assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
     changes = read_changes(place / "mine.jsonl")
-    assert [(one["version"], one["command"], one["added"]) for one in changes] == [
-        (1, "golden add", 1),
-        (2, "golden add", 1),
-    ]
+    assert [(one["version"], one["command"], one["added"]) for one in changes] == [(n, "golden add", 1) for n in (1, 2)]
     assert [one["before"] for one in changes] == [None, changes[0]["after"]]
     assert {one["who"] for one in changes} == {second["audit"]["created_by"]}
     capsys.readouterr()
@@ -171,9 +158,7 @@ def test_add_takes_the_passage_that_is_chosen(
     assert str(fault.value).count("missing.jsonl") == 1
 
 
-def test_add_without_a_question_takes_the_evidence_of_those_without_any(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "table.csv").write_text(
         "id,question,answer,answerable\nq1,How tall is it?,10 metres,yes\nq2,Is it evergreen?,It is,yes\n"
         "q3,Where does it grow?,It grows beside water.,yes\nq4,Who planted it?,,no\n"
@@ -209,9 +194,8 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
         assert golden(["partition", "set.jsonl", f"share={share}"]) == 0
         tune, holdout = (read_lines(place / f"set.{side}.jsonl") for side in ("tune", "holdout"))
         assert sorted([*tune, *holdout], key=lambda one: int(one["id"][1:])) == entries
-        assert {one["evidence"][0]["document"] for one in tune}.isdisjoint(
-            one["evidence"][0]["document"] for one in holdout
-        )
+        documents = [{one["evidence"][0]["document"] for one in side} for side in (tune, holdout)]
+        assert documents[0].isdisjoint(documents[1])
         assert len(holdout) == pytest.approx(100 * share, abs=6)
         held[share] = {one["id"] for one in holdout}
     before = read_state(place / "set.jsonl", Faults()).digest

@@ -81,9 +81,7 @@ def test_another_corpus_is_refused(place: Path) -> None:
         golden([*WORDS, "corpus=corpus.jsonl"])
 
 
-def test_compare_says_how_much_is_judged_and_what_the_rest_could_change(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [f"{TURNED[:6]}#{n}" for n in (1, 2)]  # the same chunks, in the other order
     assert compare([*runs, "--path", ".", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

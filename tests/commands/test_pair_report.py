@@ -53,14 +53,10 @@ def reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, An
         steps = [json.dumps({"retrieve": {"ms": retrieval}, "generate": {"ms": 10}})] * 40
         value = float(np.mean(scores))
         target = TargetResult("solved", "pass" if value > 0.5 else "fail", value, 0.5, "good", True, "", 0.9, False)
-        made = scored(
-            {"solved": scores},
-            {"category": CATEGORY},
-            name=name,
-            config={"targets": {"solved": {"improvement": 0.1, "ideal_improvement": 0.5}, "enforce": False}},
-            targets=(target,),
-            latency={"retrieve": {"mean_ms": retrieval}, "generate": {"mean_ms": 10.0}},
-        )
+        targets = {"solved": {"improvement": 0.1, "ideal_improvement": 0.5}, "enforce": False}
+        latency = {"retrieve": {"mean_ms": retrieval}, "generate": {"mean_ms": 10.0}}
+        found = {"name": name, "config": {"targets": targets}, "targets": (target,), "latency": latency}
+        made = scored({"solved": scores}, {"category": CATEGORY}, **found)
         answers = [f"{name} says {n}" for n in range(40)]
         return replace(made, outcomes=changed_table(made, {"steps": steps, "answer": answers}))
 
@@ -82,10 +78,8 @@ def test_record_has_both_means_every_interval_and_the_tests_of_improvement(repor
     assert row["student_low"] < row["difference"] < row["student_high"]
     assert row["bootstrap_low"] < row["difference"] < row["bootstrap_high"]
     assert row["p_wilcoxon"] < 0.001
-    assert [(one["kind"], one["at_least"], one["decision"]) for one in found["improvements"]] == [
-        ("minimal", 0.1, "pass"),
-        ("ideal", 0.5, "fail"),
-    ]
+    improvements = [(one["kind"], one["at_least"], one["decision"]) for one in found["improvements"]]
+    assert improvements == [("minimal", 0.1, "pass"), ("ideal", 0.5, "fail")]
     assert found["candidate"]["mean_ms"] == {"retrieval": 30.0, "generate": 10.0, "all": 40.0}
     assert {part["value"] for part in found["slices"]} == {"tls", "acl"}
 

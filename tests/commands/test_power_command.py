@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.report.numbers import amount
 from ragsweep.stats.detectable_rows import CORRELATION
 from support.results import FACTS, drawn, record, refuse, scored, table_rows
 
@@ -40,9 +38,7 @@ def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pyte
     assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 200, None)
 
 
-def test_configs_of_an_untracked_sweep_are_judged_as_the_sweep_judges_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = [scored({"ndcg": drawn(0.5, 200, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(4)]
     ledger = Ledger(tmp_path)
     names = tuple(one.name for one in results)
@@ -62,21 +58,6 @@ def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: py
     (row,) = told(capsys, *runs, "--path", str(tmp_path))[1]
     exact = TTestPower().solve_power(nobs=200, power=0.8, alpha=0.05) * row["spread"]
     assert (row["spread"], row["detectable"]) == (pytest.approx(0.2, rel=0.1), pytest.approx(np.expm1(exact), rel=0.01))
-    assert power([*runs, "--path", str(tmp_path)]) == 0
-    assert re.search(r"sees differences of 3\.?\d* % or more", capsys.readouterr().out)
-
-
-def test_a_smaller_effect_needs_more_questions_and_more_configs_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = [*record(tmp_path, scored({"ndcg": drawn(0.5)}), scored({"ndcg": drawn(0.6, seed=1)}))]
-    options = [*runs, "--path", str(tmp_path)]
-    usual, small, many = (
-        told(capsys, *options, *more)[1][0]["questions_needed"]
-        for more in ([], ["--effect", ".01"], ["--configs", "50"])
-    )
-    assert small > 3 * usual
-    assert many > usual
 
 
 def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,10 +66,6 @@ def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.
     found, (row,) = told(capsys, run, "--path", str(tmp_path))
     assert found["assumed_correlation"] == CORRELATION
     assert row["spread"] == pytest.approx(np.std(scores, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))
-    assert power([run, "--path", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "assumed" in printed
-    assert "no stage of this config is random" in printed
 
 
 def test_an_effect_on_an_amount_is_a_share_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,9 +83,6 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     path = ["--path", str(tmp_path)]
     for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
         assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
-    assert power([*runs[:2], *path]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert f"means that differ by less than {amount(floor)} are indistinguishable from chance" in printed
     assert power([runs[0], *path]) == 0
     assert "--repeat" in capsys.readouterr().out
 
@@ -121,33 +95,17 @@ def test_few_questions_and_equal_scores_are_said(tmp_path: Path, capsys: pytest.
         _, (row,) = told(capsys, *chosen, "--path", str(tmp_path))
         assert (row["detectable"], row["questions_needed"]) == (None, None)
         assert said in row["note"]
-        assert power([*chosen, "--path", str(tmp_path)]) == 0
-        assert said in capsys.readouterr().out
 
 
 def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = [
-        "--questions",
-        "200",
-        "--clusters",
-        "50",
-        "--configs",
-        "12",
-        "--metric",
-        "ndcg",
-        "--cost-per-question",
-        "2.5",
-    ]
+    plan = ["--questions", "200", "--clusters", "50", "--configs", "12", "--metric", "ndcg"]
+    plan += ["--cost-per-question", "2.5"]
     found, rows = told(capsys, *plan)
     assert (found["configs"], [row["change"] for row in rows]) == (12, ["a parameter", "another retriever"])
     for row in rows:
         assert (row["metric"], row["cost"]) == ("ndcg_at_10", 500)
         assert row["cost_needed"] == 2.5 * row["questions_needed"]
         assert row["questions_needed"] == 4 * row["clusters_needed"]
-    assert power(plan) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "500 euros of annotation; 12 configs are compared with one" in printed
-    assert "independent ones; one question per document would show" in printed
 
 
 def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,9 +108,7 @@ def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
     assert evaluated_graph(Builder(), found, corpus).addresses == found.result.addresses
 
 
-def test_config_without_the_documents_that_are_its_questions_is_refused_by_that_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_without_its_documents_is_refused_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd1\td2\t1\n")

@@ -17,6 +17,7 @@ from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
 VECTOR = "ragsweep.parts.retrievers.Vector"
+NOWHERE = {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT}
 
 
 def test_keys_become_constructor_arguments() -> None:
@@ -56,14 +57,8 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": BM25, "k2": 1}, r'retriever\.k2: Bm25 has no parameter "k2"; did you mean "k1"\?'),
         ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, given 'big'"),
         ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, given True"),
-        (
-            {"_target_": "ragsweep.parts.retrievers.BM26"},
-            r'no class "BM26" in ragsweep\.parts\.retrievers; did you mean "Bm25"',
-        ),
-        (
-            {"_target_": "ragsweep.parts.retreivers.Bm25"},
-            r'none of our parts; did you mean "ragsweep\.parts\.retrievers"',
-        ),
+        ({"_target_": BM25.replace("Bm25", "BM26")}, r'no class "BM26" in ragsweep\..*; did you mean "Bm25"'),
+        ({"_target_": "ragsweep.parts.retreivers.Bm25"}, r'none of our parts; did you mean "ragsweep\.parts\.retrie'),
         ({"_target_": "os.system", "command": "true"}, r'package "os" of "os\.system" is not trusted; .*TRUSTED'),
         ({"_target_": "ragsweep.sweep.running.session.os.system"}, r'session\.os\.system" is none of our parts'),
         ({"_target_": "ragsweep.sweep.running.session.Session"}, r'running\.session\.Session" is none of our parts'),
@@ -71,10 +66,7 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
         ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
         ({"_target_": VECTOR}, r"retriever\.embedder: Vector needs a value"),
-        (
-            {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT},
-            r"retriever\.embedder\._target_",
-        ),
+        (NOWHERE, r"retriever\.embedder\._target_"),
         ({"_target_": "support.parts.Words", TRUSTED: "support"}, "not trusted"),  # a config cannot extend trust
         ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
         ("bm25", r"retriever: not a part"),
@@ -132,17 +124,13 @@ class TestPartsOfOthers:
             ("owned_alone.Alone", "owned_beside.py", True),
         ],
     )
-    def test_edit_of_what_it_imports_makes_it_another(
-        self, folder: Path, target: str, edited: str, another: bool
-    ) -> None:
+    def test_edit_of_its_imports_makes_it_another(self, folder: Path, target: str, edited: str, another: bool) -> None:
         before = self.digest(target)
         assert self.digest(target) == before
         (folder / edited).write_text(PACKAGE[edited] + "CONSTANT = 2\n")
         assert (self.digest(target) != before) is another
 
-    def test_what_is_installed_beside_a_module_is_not_its_own(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_packages_beside_a_module_are_not_its_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         installed = folder / "site-packages"
         installed.mkdir()
         monkeypatch.syspath_prepend(installed)

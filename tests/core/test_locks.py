@@ -43,15 +43,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def holds_within(process: subprocess.Popen[str], seconds: float) -> bool:
-    assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         return bool(selector.select(seconds)) and process.stdout.readline() == "held\n"
 
 
-def test_lock_of_another_process_is_waited_for_until_it_dies_and_other_names_are_free(
-    tmp_path: Path, start: Start
-) -> None:
+def test_lock_is_waited_for_until_its_process_dies_and_other_names_are_free(tmp_path: Path, start: Start) -> None:
     other, calls = start(), []
     assert holds_within(other, 60)
 

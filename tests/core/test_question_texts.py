@@ -48,7 +48,6 @@ def test_texts_are_read_as_typed_columns() -> None:
     assert list(found.unscored) == [{}, {"ndcg": "no evidence"}, {}]
     assert found.unscored[0] is found.unscored[2]
     ranks = found.evidence
-    assert ranks
     assert ranks.question.tolist() == [0, 0, 2]
     assert {stage: column.tolist() for stage, column in ranks.stages.items()} == {
         "bm25": [3, 0, 7], "before reranking": [2, 0, 9], "final": [1, 0, 4],
@@ -59,13 +58,11 @@ def test_texts_are_read_as_typed_columns() -> None:
     assert found.judged == ["solved"]
     assert found.words_of(1) == {"solved": "yes, it is"}
     assert found.words_of(0) == {}
-    assert found.repetitions
     np.testing.assert_array_equal(found.repetitions.scores["mrr"], [[0.5, math.nan], [1, 1], [0.25, 0]])
 
 
 def test_evidence_of_lost_questions_is_dropped() -> None:
     ranks = from_texts(TABLE).evidence
-    assert ranks
     kept = QuestionResults({"question_id": list("abc")}, evidence=ranks.without(np.array([True, False, False])))
     assert to_texts(kept)["evidence_trace"] == ["{}", "{}", TABLE["evidence_trace"][2]]
 

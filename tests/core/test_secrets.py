@@ -73,9 +73,7 @@ def test_secret_is_masked_in_keys_and_counts_under_keys_that_become_one_are_adde
     assert secrets.mask_tree({"reasons": reasons}) == {"reasons": {"failed with ***": 5, "other": 1}}
 
 
-def test_what_is_printed_or_logged_has_no_control_characters(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_output_has_no_control_characters(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     with Secrets().masking():
         print("a\x1b]52;c;eA==\x07b \x1b[31mred\x1b[0m \u202e \x9b2J\tend")
         logging.getLogger("any").warning("%s", "\x1b[2J\rx")

@@ -37,12 +37,9 @@ def state(attribute: str, *bases: type) -> type:
     return type("Former", bases, {attribute: ("value",)})
 
 
-def test_class_without_traits_has_the_defaults_and_is_a_part() -> None:
+def test_traits_of_a_part_are_those_of_its_class_or_the_defaults() -> None:
     assert traits_of(Plain) == traits_of(Plain()) == PartTraits()
     assert isinstance(Plain(), TextRetriever)
-
-
-def test_part_and_its_class_have_the_same_traits() -> None:
     assert traits_of(Declared()) is traits_of(Declared) is Declared.TRAITS
 
 

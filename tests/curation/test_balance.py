@@ -88,9 +88,7 @@ def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_
 
 
 @given(st.lists(st.sampled_from(["single_fact", "summary"]), max_size=60), st.integers(1, 60))
-def test_single_facts_stay_below_the_gates_where_there_are_others_and_the_order_means_nothing(
-    classes: list[str], count: int
-) -> None:
+def test_single_facts_stay_below_the_gate_in_any_order_of_entries(classes: list[str], count: int) -> None:
     entries = [entry(n, reasoning=one) for n, one in enumerate(classes)]
     chosen = choose(entries, wanted(count))
     facts = sum(value(one, "classification", "reasoning_class") == "single_fact" for one in chosen)

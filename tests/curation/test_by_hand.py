@@ -61,13 +61,7 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
 def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) -> None:
     path, review = tmp_path / "golden.jsonl", {"who": "Bob", "when": "2024-01-01", "what": "wrote it"}
     other = {"id": "q0", "question": "Why?", "answerable": False}
-    asked = {
-        "id": "q1",
-        "question": QUESTION,
-        "category": "trees",
-        "reference": "10 metres",
-        "audit": {"reviews": [review]},
-    }
+    asked = {"id": "q1", "question": QUESTION, "category": "trees", "audit": {"reviews": [review]}}
     path.write_text(json.dumps(other) + "\n" + json.dumps(asked) + "\n")
     entry = gold_entry(QUESTION, "10 metres", propose(QUESTION)[0], CHUNKS, "Ann")
     add_entry(path, entry)

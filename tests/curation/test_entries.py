@@ -96,9 +96,8 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     assert entry == COHERENT
     from ragsweep.golden.golden_format import read_questions
 
-    file.write_text(
-        json.dumps(COHERENT) + "\n" + json.dumps({**COHERENT, "id": "q2", "validation": {"status": "rejected"}})
-    )
+    rejected = {**COHERENT, "id": "q2", "validation": {"status": "rejected"}}
+    file.write_text(json.dumps(COHERENT) + "\n" + json.dumps(rejected))
     raw = read_questions(file, "", faults)
     assert list(raw.left_out.values()) == [1]
     (question,) = raw.questions
@@ -108,14 +107,8 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"classification": {"difficulty": "hard"}},
-            '"classification.difficulty" is "hard", where the schema has a number',
-        ),
-        (
-            {"multiple_choice": {"correct": True}},
-            '"multiple_choice.correct" is true, where the schema has a whole number',
-        ),
+        ({"classification": {"difficulty": "hard"}}, 'difficulty" is "hard", where the schema has a number'),
+        ({"multiple_choice": {"correct": True}}, 'correct" is true, where the schema has a whole number'),
         ({"audit": {"reviewer": "ann"}}, 'unknown key "reviewer"; did you mean "reviews"'),
         ({"provenance": "chapter 3"}, '"provenance" is "chapter 3", not an object'),
     ],
@@ -135,11 +128,6 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 
 def test_the_schema_names_the_values_that_the_code_accepts() -> None:
     meanings = {field.name: field.meaning for field in FIELDS}
-    accepted = {
-        "unanswerable_type": UNANSWERABLE_TYPES,
-        "bloom": BLOOM,
-        "reasoning_class": REASONING,
-        "method": METHODS,
-    }
-    for name, values in accepted.items():
+    accepted = {"bloom": BLOOM, "reasoning_class": REASONING, "method": METHODS}
+    for name, values in {**accepted, "unanswerable_type": UNANSWERABLE_TYPES}.items():
         assert meanings[name].endswith(": " + ", ".join(values))

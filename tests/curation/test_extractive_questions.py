@@ -37,6 +37,7 @@ A hydrometer is an instrument that measures the sugar of the juice.
 
 The press holds 40 litres of juice in each of its barrels. However, this is another matter that nobody explains.
 """
+IF_FROST = "What should you do if the frost comes before the harvest?"
 FRENCH = """# Manuel du verger
 
 Un greffeur est une personne qui assemble deux plantes de la même famille.
@@ -67,12 +68,7 @@ def drafts(text: str, language: str) -> tuple[list[Draft], list[Draft], str]:
         ("What is a grafter?", "a person who joins two plants of one family", "definition", "remember"),
         ("What does the orchard contain?", "forty rows of old pear trees", "fact", "remember"),
         ("How do you prune a young tree?", "cut the lowest branches above the first bud", "procedure", "apply"),
-        (
-            "What should you do if the frost comes before the harvest?",
-            "cover the whole row with straw",
-            "scenario",
-            "understand",
-        ),
+        (IF_FROST, "cover the whole row with straw", "scenario", "understand"),
         ("What must visitors not do?", "climb the ladders of the barn", "rule", "understand"),
         ("What is the reason that the cellar stays cold?", "the walls are two metres thick", "causal", "analyse"),
     ],
@@ -119,25 +115,14 @@ def test_every_answer_stands_in_its_evidence_and_no_question_leans_on_another(te
         ("Anne Endoume est une femme de lettres de Marseille.", "fr", "Qui est Anne Endoume ?"),
         ("L'architecte Anne Endoume est l'auteur de la halle.", "fr", "Qui est l'architecte Anne Endoume ?"),
         ("Zopeta est un connecteur de bronze pour les tuyaux.", "fr", "Que sait-on de Zopeta ?"),
+        ("Pumps are stopped because the frost would break them.", "en", "Why are pumps stopped?"),
+        ("The line is fast because the cashier only takes orders.", "en", "Why is the line fast?"),
+        ("Si la vanne fuit, vous devez arrêter la pompe.", "fr", "Que devez-vous faire si la vanne fuit ?"),
+        ("La vanne reste fermée parce que la pompe est en panne.", "fr", "Pourquoi est-ce que la vanne reste fermée ?"),
     ],
 )
 def test_a_question_is_grammatical(text: str, language: str, question: str) -> None:
-    assert question in [one.question for one in drafts(f"# A title\n\n{text}\n\nEnd.\n", language)[0]]
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("You can add comments in the margin to existing pull requests.", "en"),
-        ("If you want another database, like PostgreSQL, you change the string.", "en"),
-        ("To change defaults, add a class, work with a framework, etc, you need more code.", "en"),
-        ("The dependency has to be closed before the next request.", "en"),
-        ("Située au centre de la péninsule, la ville est une capitale ancienne.", "fr"),
-        ("La république ne compte plus que mille habitants sur son territoire.", "fr"),
-    ],
-)
-def test_a_sentence_that_would_make_no_sense_is_not_asked_for(text: str, language: str) -> None:
-    assert drafts(f"# A title\n\n{text}\n\nEnd.\n", language)[0] == []
+    assert question in of_page(f"# A title\n\n{text}\n\nEnd.\n", language, title="The line")
 
 
 @pytest.mark.parametrize(
@@ -219,10 +204,8 @@ def test_an_invented_name_takes_the_place_of_a_subject_of_the_corpus() -> None:
 def of_page(text: str, language: str = "en", title: str = "Guide") -> dict[str, str]:
     corpus = Corpus(["page"], [title], [text])
     spans = Spans(np.zeros(1, dtype=np.int32), np.array([0]), np.array([len(text)]))
-    return {
-        one.question: one.pattern
-        for one in draft_by_rule(corpus, read_sentences(corpus, spans, [0], language), language, {"factual": 1.0})
-    }
+    sentences = read_sentences(corpus, spans, [0], language)
+    return {one.question: one.pattern for one in draft_by_rule(corpus, sentences, language, {"factual": 1.0})}
 
 
 BODY = "The press squeezes the juice out of ripe apples. You should use the press after every load of apples."
@@ -275,21 +258,14 @@ def test_a_thing_without_a_name_is_asked_about_on_its_own_page_only(title: str, 
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "question"),
-    [
-        ("Pumps are stopped because the frost would break them.", "en", "Why are pumps stopped?"),
-        ("The line is fast because the cashier only takes orders.", "en", "Why is the line fast?"),
-        ("Si la vanne fuit, vous devez arrêter la pompe.", "fr", "Que devez-vous faire si la vanne fuit ?"),
-        ("La vanne reste fermée parce que la pompe est en panne.", "fr", "Pourquoi est-ce que la vanne reste fermée ?"),
-    ],
-)  # fmt: skip
-def test_a_cause_and_an_advice_are_asked_for_as_such(text: str, language: str, question: str) -> None:
-    assert question in of_page(f"# A title\n\n{text}\n\nEnd.\n", language, title="The line")
-
-
-@pytest.mark.parametrize(
     ("text", "language"),
     [
+        ("You can add comments in the margin to existing pull requests.", "en"),
+        ("If you want another database, like PostgreSQL, you change the string.", "en"),
+        ("To change defaults, add a class, work with a framework, etc, you need more code.", "en"),
+        ("The dependency has to be closed before the next request.", "en"),
+        ("Située au centre de la péninsule, la ville est une capitale ancienne.", "fr"),
+        ("La république ne compte plus que mille habitants sur son territoire.", "fr"),
         ("To learn more about the pump, read the manual of the maker.", "en"),
         ("If you already know the pump, skip to the next part of the page.", "en"),
         ("You can hold the wrench to be used in the repair of pumps.", "en"),

@@ -49,17 +49,8 @@ def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
         read_log(tmp_path / "log.csv")
 
 
-LOG = [
-    "How tall is it?",
-    "how tall is it",
-    "HOW  TALL is it?",
-    "how tall is it",
-    "Is it pale?",
-    "is it PALE",
-    "Why?",
-    "!",
-    "",
-]
+TALL, PALE = ["How tall is it?", "how tall is it", "HOW  TALL is it?", "how tall is it"], ["Is it pale?", "is it PALE"]
+LOG = [*TALL, *PALE, "Why?", "!", ""]
 
 
 def test_equal_words_are_one_question_and_the_set_has_its_own() -> None:
@@ -95,8 +86,7 @@ def test_entries_are_silver_with_the_best_sentence_as_evidence() -> None:
     assert (first["weight"], second["weight"]) == (7, 1)
     assert "weight" not in as_entries([Asked("zebra?", 1)], CHUNKS, False)[0]
     faults = Faults()
-    find_faults(
-        [read_question(Row("", entry, faults)) for entry in json.loads(json.dumps([first, second]))], CORPUS, faults
-    )
+    entries = json.loads(json.dumps([first, second]))
+    find_faults([read_question(Row("", entry, faults)) for entry in entries], CORPUS, faults)
     assert faults.found == []
     assert [name for name, _ in incoherences(first)] == ["C2"]  # nobody has written an answer

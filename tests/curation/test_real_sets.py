@@ -22,9 +22,7 @@ def entry(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["squad2_dev", "piaf_1_1"])
-def test_a_public_set_has_its_true_values(
-    name: str, collections: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_public_sets_by_count(name: str, collections: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [json.loads(line) for line in (collections / name / "golden.jsonl").read_text("utf-8").splitlines()]
     (tmp_path / "golden.jsonl").write_text("".join(json.dumps(entry(row)) + "\n" for row in rows))
     documents = [json.loads(line) for line in (collections / name / "corpus.jsonl").read_text("utf-8").splitlines()]

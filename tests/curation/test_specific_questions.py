@@ -24,17 +24,8 @@ def kept(question: str, document: int) -> bool:
     return specific([draft], Sources(corpus, spans, {}, {}, 0)) == [draft]
 
 
-def test_a_question_whose_evidence_ranks_first_is_kept() -> None:
+def test_a_question_is_kept_where_its_evidence_ranks_first_by_words_that_few_documents_have() -> None:
     assert kept("What does the copper valve release?", 0)
-
-
-def test_a_question_whose_evidence_does_not_rank_first_is_left_out() -> None:
     assert not kept("What does the copper valve release?", 1)
-
-
-def test_a_question_of_words_that_many_documents_have_is_left_out() -> None:
     assert not kept("Against what does a wooden ladder lean?", 1)
-
-
-def test_a_question_of_one_word_is_left_out() -> None:
     assert not kept("What is the valve?", 0)

@@ -42,9 +42,7 @@ def vectors(cosine: float) -> object:
         ("forty litres of juice until 16 March", 0.99, "rejected", "verbatim", 0.0),  # another number
     ],
 )
-def test_the_first_method_that_succeeds_is_recorded(
-    answer: str, cosine: float, status: str, method: str, score: float
-) -> None:
+def test_first_successful_method_is_kept(answer: str, cosine: float, status: str, method: str, score: float) -> None:
     (found,) = validate([draft(answer)], [PASSAGE], vectors(cosine))  # type: ignore[arg-type]
     assert (found.status, found.method) == (status, method)
     assert found.score == pytest.approx(score, abs=1e-5)

@@ -22,24 +22,8 @@ from ragsweep.golden.anchors import MOST_WORDS, composed, in_order, nearest_pass
         ("a **b** c, a b c", "a b c", [(11, 16)]),  # the source comes before the visible text
     ],
 )
-def test_white_space_is_normalised_and_spans_are_those_of_the_given_text(
-    text: str, anchor: str, spans: list[tuple[int, int]]
-) -> None:
+def test_spans_are_of_the_given_text_in_any_white_space(text: str, anchor: str, spans: list[tuple[int, int]]) -> None:
     assert resolve(text, anchor) == spans
-
-
-@pytest.mark.parametrize(
-    ("text", "anchor"),
-    [
-        ("The of\ufb01ce pays", "office pays"),
-        ("The office pays", "of\ufb01ce pays"),
-        ("The com\u00adpany pays", "company pays"),
-        ("The com\u00ad\n  pany pays", "company pays"),
-        ("The company pays", "com\u00adpany pays"),
-    ],
-)
-def test_ligatures_and_soft_hyphens_do_not_count(text: str, anchor: str) -> None:
-    assert resolve(text, anchor) == [(4, len(text))]
 
 
 def test_raised_digits_count() -> None:
@@ -95,10 +79,7 @@ make  all
     ("anchor", "found"),
     [
         ("Install it", "Install *it"),
-        (
-            "Run pip install or read the guide, see",
-            'Run **`pip install`** or read\n[the *guide*](guide.md "Guide"), see',
-        ),
+        ("or read the guide, see", 'or read\n[the *guide*](guide.md "Guide"), see'),
         ("see http://x.org & *more*.", "see <http://x.org> &amp; \\*more\\*."),
         ("Quoted words go on.", "Quoted **words**\n> go on."),
         ("size in bytes", "size` | in bytes"),
@@ -132,19 +113,13 @@ def test_the_nearest_passage_of_a_long_quote_is_found_quickly() -> None:
     text = " ".join(f"word{n}" for n in range(2000))
     quote = " ".join([*(f"other{n}" for n in range(60)), "word1500 word1501", *(f"more{n}" for n in range(60))])
     found = nearest_passage(text, quote)  # once exponential in the words before the common ones
-    assert found
     assert found[0] == text.index("word1440")
 
 
 def test_a_start_before_or_behind_the_blanks_of_a_quote_is_the_same_place() -> None:
     text = "a scurvy and no scurvy"
-    assert [resolve(text, " scurvy", start) for start in (1, 2, 15, 16, 3)] == [
-        [(2, 8)],
-        [(2, 8)],
-        [(16, 22)],
-        [(16, 22)],
-        [],
-    ]
+    found = [resolve(text, " scurvy", start) for start in (1, 2, 15, 16, 3)]
+    assert found == [[(2, 8)], [(2, 8)], [(16, 22)], [(16, 22)], []]
 
 
 SCRIPTS = {
@@ -188,7 +163,8 @@ def test_markup_within_a_script_without_spaces_does_not_hide_a_quote(script: str
 
 
 @pytest.mark.parametrize(
-    ("text", "quote"), [("of\ufb01ce \ufb02ight", "office flight"), ("com\u00adpany re\u00adport", "company report")]
+    ("text", "quote"),
+    [("of\ufb01ce \ufb02ight", "office flight"), ("com\u00adpany re\u00ad\n  port", "company report")],
 )
 def test_ligatures_and_soft_hyphens_match_in_both_directions(text: str, quote: str) -> None:
     for source, anchor in ((text, quote), (quote, text), (text, text)):

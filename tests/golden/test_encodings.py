@@ -19,14 +19,8 @@ JAPANESE = "日本語の文書です。"
 PAGE = '<html><head><meta charset="{}"><title>Menu</title></head><body><p>{}</p></body></html>'
 OLDER = '<head><META http-equiv="Content-Type" content="text/html; charset={}"></head><body><p>{}</p></body>'
 XHTML = '<?xml version="1.0" encoding="{}"?><html><body><p>{}</p></body></html>'
-WIDE = {
-    "utf-16": b"",
-    "utf-16-le": b"\xff\xfe",
-    "utf-16-be": b"\xfe\xff",
-    "utf-32-le": b"\xff\xfe\x00\x00",
-    "utf-32-be": b"\x00\x00\xfe\xff",
-    "utf-8": b"\xef\xbb\xbf",
-}
+WIDE = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-8": b"\xef\xbb\xbf"}
+WIDE |= {"utf-32-le": b"\xff\xfe\x00\x00", "utf-32-be": b"\x00\x00\xfe\xff"}
 
 
 def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -50,9 +44,7 @@ def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]
         ("koi8-r", "koi8-r", "Привет"),
     ],
 )
-def test_a_page_is_read_in_the_encoding_it_declares(
-    tmp_path: Path, page: str, declared: str, encoding: str, text: str
-) -> None:
+def test_page_is_read_as_it_declares(tmp_path: Path, page: str, declared: str, encoding: str, text: str) -> None:
     texts, notes = folder(tmp_path, menu=page.format(declared, text).encode(encoding))
     assert texts == {"menu.html": text}
     assert notes == (f"read as {encoding}, which it declares: menu.html",)
@@ -70,13 +62,12 @@ def test_a_page_that_declares_no_known_encoding_is_refused_with_its_byte(tmp_pat
         folder(tmp_path, menu=page)
 
 
-@given(
-    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
-)
+LINES = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+@given(text=st.text(LINES))
 @pytest.mark.parametrize("encoding", WIDE)
-def test_a_byte_order_mark_gives_the_encoding(
-    tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str
-) -> None:
+def test_byte_order_mark_is_the_encoding(tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str) -> None:
     file = tmp_path_factory.mktemp("marked") / "a.txt"
     file.write_bytes(WIDE[encoding] + f"x{text}".encode(encoding))
     faults = Faults("windows-1252")  # the mark is surer

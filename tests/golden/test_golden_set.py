@@ -118,12 +118,8 @@ def test_questions_beyond_the_limit_are_counted() -> None:
 
 
 def mixed(sizes: dict[str, int]) -> list[Question]:
-    kinds = {
-        "evidence": {"evidence": (Evidence("d1"),)},
-        "unanswerable": {"answerable": False},
-        "conversational": {"needs_retrieval": False},
-        "bare": {},
-    }
+    kinds = {"evidence": {"evidence": (Evidence("d1"),)}, "unanswerable": {"answerable": False}}
+    kinds |= {"conversational": {"needs_retrieval": False}, "bare": {}}
     return [question(f"{kind}{n}", **kinds[kind]) for kind, size in sizes.items() for n in range(size)]
 
 
@@ -148,9 +144,8 @@ def test_questions_with_keywords_in_place_of_an_answer_and_blank_ones_are_counte
     answered = question("a", references=("Rain.", "Snow."), keywords=("rain", "snow"))
     keywords, bare = question("b", keywords=("rain", "snow")), question("c")
     assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
-    assert peculiarities([answered, keywords, bare]) == (
-        "1 questions have no reference answer: their keywords stand in for it",
-    )
+    (note,) = peculiarities([answered, keywords, bare])
+    assert note == "1 questions have no reference answer: their keywords stand in for it"
     assert peculiarities([answered, bare]) == ()
 
 
@@ -160,16 +155,13 @@ def test_questions_that_only_a_dictionary_splits_into_words_are_noted() -> None:
     assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, asked as they are: 1",)
 
 
-SIZES = st.fixed_dictionaries(
-    {kind: st.integers(0, 12) for kind in ("evidence", "unanswerable", "conversational", "bare")}
-)
+KINDS = ("evidence", "unanswerable", "conversational", "bare")
+SIZES = st.fixed_dictionaries(dict.fromkeys(KINDS, st.integers(0, 12)))
 
 
 @settings(deadline=None)
 @given(SIZES, st.integers(1, 60), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_sample_is_stable_nested_and_in_proportion(
-    sizes: dict[str, int], limit: int, seed: int, chance: random.Random
-) -> None:
+def test_sample_is_stable_and_proportional(sizes: dict[str, int], limit: int, seed: int, chance: random.Random) -> None:
     questions = mixed(sizes)
     drawn = sample(questions, limit, seed)
     assert len(drawn) == min(limit, len(questions))

@@ -47,9 +47,7 @@ def test_three_of_ten_questions_of_each_category_are_kept_for_the_end() -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 20))
-def test_clusters_stay_whole_and_the_share_is_kept_but_for_a_cluster(
-    count: int, categories: int, documents: int
-) -> None:
+def test_clusters_stay_whole_and_the_share_is_nearly_kept(count: int, categories: int, documents: int) -> None:
     everything = questions(count, categories, documents)
     held, names = set(holdout(everything)), clusters(everything)
     sides: dict[str, set[bool]] = {}
@@ -79,14 +77,6 @@ def test_division_is_the_same_in_every_process_and_version() -> None:
     assert holdout(questions(20, 2)) == ("q1", "q12", "q13", "q17", "q18", "q6")
 
 
-def test_both_sides_are_all_and_have_nothing_in_common() -> None:
-    tune, kept = (select_partition(DEMO, name) for name in (TUNE, HOLDOUT))
-    sides = [{question.id for question in side.golden.questions} for side in (tune, kept)]
-    assert sides[0] | sides[1] == {question.id for question in DEMO.golden.questions}
-    assert not sides[0] & sides[1]
-    assert len({DEMO.golden.digest, tune.golden.digest, kept.golden.digest}) == 3
-
-
 def test_division_and_the_number_of_other_questions_are_recorded() -> None:
     tune = select_partition(DEMO, TUNE)
     assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
@@ -102,9 +92,6 @@ def test_side_without_a_question_is_an_error() -> None:
     lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
     with pytest.raises(InputError, match="partition=holdout: none of 1 questions is in it"):
         select_partition(lone, HOLDOUT)
-
-
-# --- who sees what -------------------------------------------------------------------------------------------------
 
 
 def test_config_and_plain_sweep_use_all_and_a_search_uses_tune_or_all_of_few() -> None:
@@ -169,9 +156,6 @@ def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> Non
     assert any("partition=tune: " in note for note in searched.dataset.notes)
     with pytest.raises(ConfigError, match="may not see the holdout"):
         seen(session, *overrides, "partition=holdout", searching=True)
-
-
-# --- how often the holdout was looked at ---------------------------------------------------------------------------
 
 
 def evaluated_on(partition: str = HOLDOUT, whole: str = "w") -> Result:

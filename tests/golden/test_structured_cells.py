@@ -51,26 +51,25 @@ def texts_of(entry: dict[str, Any]) -> list[str]:
             *entry.get("keywords", ()), entry.get("category", "")]  # fmt: skip
 
 
-def imported(path: Path, record: dict[str, Any], suffix: str) -> list[str]:
-    file = path / f"given.{suffix}"
-    if suffix == "csv":
+def written(file: Path, record: dict[str, Any]) -> Path:
+    if file.suffix == ".csv":
         with file.open("w", newline="") as handle:
             writer = csv.DictWriter(handle, list(record))
             writer.writeheader()
             writer.writerow(record)
     else:
         file.write_text(json.dumps(record))
+    return file
+
+
+def imported(path: Path, record: dict[str, Any], suffix: str) -> list[str]:
+    file = written(path / f"given.{suffix}", record)
     return [text for entry in import_file(file, "auto", None).entries for text in texts_of(entry)]
 
 
 def by_table(path: Path, record: dict[str, Any]) -> list[str]:
-    imported_file = path / "set.csv"
-    with imported_file.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, list(record))
-        writer.writeheader()
-        writer.writerow(record)
     faults = Faults()
-    raw, _ = read_question_table(imported_file, {}, Grades(None), faults)
+    raw, _ = read_question_table(written(path / "set.csv", record), {}, Grades(None), faults)
     faults.raise_any()
     return [text for one in raw.questions
             for text in (one.text, *one.references, *one.keywords, one.category, *one.labels.values())]  # fmt: skip
@@ -118,6 +117,11 @@ def label_studio(record: dict[str, Any]) -> dict[str, Any]:
 
 
 TOOLS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "faq": lambda asked, right: {"query": asked, "answer": right},
+    "mlflow": lambda asked, right: {"inputs": {"question": asked}, "expectations": {"expected_response": right}},
+    "argilla": lambda asked, right: {"fields": {"question": asked}, "responses": {"answer": [{"value": right}]}},
+    "ragas": lambda asked, right: {"user_input": asked, "reference": right},
+    "chunks": lambda asked, right: {"query": asked, "relevant_chunks": "b", "reference": right},
     "langsmith": lambda asked, right: {"inputs": {"question": asked}, "outputs": {"answer": right}},
     "promptfoo": lambda asked, right: {"vars": {"question": asked}, "assert": [{"type": "equals", "value": right}]},
     "ragas_0.1": lambda asked, right: {"question": asked, "ground_truth": right, "evolution_type": None},
@@ -139,28 +143,9 @@ def imported_with(fields: Callable[[Any, Any], dict[str, Any]], path: Path, reco
 READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
     "import of a table": lambda path, record: imported(path, record, "csv"),
     "import of JSON lines": lambda path, record: imported(path, record, "jsonl"),
-    "import of faq": lambda path, record: imported(
-        path, {"query": record["question"], "answer": record.get("reference", "a")}, "jsonl"
-    ),
-    "import of mlflow": lambda path, record: imported(
-        path,
-        {"inputs": {"question": record["question"]}, "expectations": {"expected_response": record.get("reference")}},
-        "jsonl",
-    ),
-    "import of argilla": lambda path, record: imported(
-        path,
-        {"fields": {"question": record["question"]}, "responses": {"answer": [{"value": record.get("reference")}]}},
-        "jsonl",
-    ),
     "import of labelstudio": lambda path, record: imported(path, label_studio(record), "jsonl"),
-    "import of ragas": lambda path, record: imported(
-        path, {"user_input": record["question"], "reference": record.get("reference")}, "jsonl"
-    ),
     "import of keywords": lambda path, record: imported(
         path, {"question": record["question"], "expected_keywords": record.get("reference")}, "csv"
-    ),
-    "import of chunks": lambda path, record: imported(
-        path, {"query": record["question"], "relevant_chunks": "b", "reference": record.get("reference")}, "jsonl"
     ),
     **{f"import of {name}": partial(imported_with, fields) for name, fields in TOOLS.items()},
     "csv": by_table,
@@ -180,7 +165,7 @@ ALIKE = {
 """Readers without cells, or whose cells another reader reads."""
 
 
-NO_ANSWERS = ("import of topics", "import of counts")
+NO_ANSWERS = {"squad", "log", "jsonl", "beir", "trace", "import of chunks", "import of topics", "import of counts"}
 
 
 def test_every_reader_and_layout_is_covered() -> None:
@@ -210,19 +195,10 @@ def test_structure_is_read_or_refused_and_never_a_text_with_brackets(
     assert not refusal or any(mark in refusal for mark in (":1", ":2", "$")), "the place is named"
 
 
-@pytest.mark.parametrize(
-    "reader",
-    [
-        name
-        for name in READERS
-        if name not in ("squad", "log", "jsonl", "beir", "trace", "import of chunks", *NO_ANSWERS)
-    ],
-)
+@pytest.mark.parametrize("reader", sorted(READERS.keys() - NO_ANSWERS))
 @given(value=ANSWERS, notation=st.sampled_from(NOTATIONS[:3]))
 @QUIET
-def test_several_right_answers_are_read_in_every_notation(
-    tmp_path: Path, reader: str, value: Any, notation: Callable[[Any], Any]
-) -> None:
+def test_answers_in_every_notation(tmp_path: Path, reader: str, value: Any, notation: Callable[[Any], Any]) -> None:
     wanted = list(dict.fromkeys(value["text"] if isinstance(value, dict) else value))
     texts = READERS[reader](tmp_path, {"id": "q", "question": "Why?", "reference": notation(value)})
     assert [text for text in texts if text not in ("", "Why?")] == wanted
@@ -236,28 +212,17 @@ def test_a_text_with_brackets_that_is_no_structure_stays_as_it_is(text: str) -> 
     assert plain_texts(text) == [text]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "['a' 'b']",
-        "['a'\n 'b']",
-        "{'text': array(['a'], dtype=object)}",
-        "['a', nan]",
-        "[0.1 0.2]",
-        "[0 'a']",
-        "['a', 'b",
-    ],
-)
+ARRAYS = ("['a' 'b']", "['a'\n 'b']", "['a', nan]", "[0.1 0.2]", "[0 'a']", "['a', 'b")
+
+
+@pytest.mark.parametrize("text", [*ARRAYS, "{'text': array(['a'], dtype=object)}"])
 def test_arrays_of_numpy_are_refused_and_not_joined(text: str) -> None:
     with pytest.raises(ValueError, match="not readable"):
         decoded(text)
 
 
 def test_a_message_of_parts_is_the_text_of_its_parts(tmp_path: Path) -> None:
-    parts = [
-        {"type": "text", "text": "How tall"},
-        {"type": "image_url", "image_url": {}},
-        {"type": "text", "text": "?"},
-    ]
+    first, last = ({"type": "text", "text": text} for text in ("How tall", "?"))
+    parts = [first, {"type": "image_url", "image_url": {}}, last]
     (tmp_path / "log.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": parts}]}))
     assert read_log(tmp_path / "log.jsonl") == ["How tall ?"]

@@ -24,8 +24,6 @@ def put(folder: Path, text: str | bytes) -> Path:
     return path
 
 
-# --- trec_eval's own files ---------------------------------------------------------------------------------------
-
 PATTERNS = {
     r"ndcg": Ndcg, r"ndcg_cut_(\d+)": Ndcg, r"map": MeanAveragePrecision, r"map_cut_(\d+)": MeanAveragePrecision,
     r"recall_(\d+)": Recall, r"set_recall": Recall, r"P_(\d+)": Precision, r"success_(\d+)": HitRate,
@@ -62,8 +60,6 @@ def test_every_value_of_trec_evals_expected_files(collections: Path, expected: s
     assert checked == values
 
 
-# --- writing -----------------------------------------------------------------------------------------------------
-
 NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e-45])
 ROWS = st.lists(NUMBERS, min_size=1, max_size=9)
 
@@ -81,9 +77,7 @@ def test_written_scores_fall_strictly_and_move_no_further_than_they_must(row: li
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ROWS)
-def test_run_that_was_written_is_read_back_in_the_same_order_by_us_and_by_pytrec_eval(
-    tmp_path: Path, row: list[float]
-) -> None:
+def test_written_run_is_read_in_its_order_by_us_and_pytrec_eval(tmp_path: Path, row: list[float]) -> None:
     names = [f"d{n}" for n in range(len(row))]
     path = put(tmp_path, write_run({"q": list(zip(names, row, strict=True))}))
     read = read_run(path)["q"]

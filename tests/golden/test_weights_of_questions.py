@@ -33,9 +33,8 @@ def jsonl(folder: Path, weights: Sequence[Any]) -> Dataset:
 
 def csv(folder: Path, weights: Sequence[Any]) -> Dataset:
     cells = ["" if one is None else str(one).lower() for one in weights]
-    (folder / "golden.csv").write_text(
-        "id,question,weight\n" + "".join(f"q{n},what is {n}?,{cell}\n" for n, cell in enumerate(cells))
-    )
+    rows = "".join(f"q{n},what is {n}?,{cell}\n" for n, cell in enumerate(cells))
+    (folder / "golden.csv").write_text(f"id,question,weight\n{rows}")
     corpus = write(folder / "corpus.jsonl", [{"id": "d", "text": "an apple"}])
     return Csv(corpus, str(folder / "golden.csv"), None, None, None, "error", None, 0).load()
 
@@ -118,9 +117,7 @@ WEIGHTS = st.lists(st.floats(0.1, 100), min_size=1, max_size=5)
 
 
 @given(WEIGHTS, WEIGHTS, st.floats(0.001, 0.999))
-def test_unanswerable_questions_get_their_share_of_the_weight_and_ratios_within_each_kind_stay(
-    answerable: list[float], unanswerable: list[float], share: float
-) -> None:
+def test_share_of_weight_and_kept_ratios(answerable: list[float], unanswerable: list[float], share: float) -> None:
     weighted = weigh_unanswerable(mixed(answerable, unanswerable), share)
     weights = [question.weight or 0.0 for question in weighted.golden.questions]
     first, second = weights[: len(answerable)], weights[len(answerable) :]
@@ -140,14 +137,14 @@ def test_unanswerable_questions_are_left_as_they_are_or_left_out() -> None:
     assert weigh_unanswerable(mixed([None] * 3, []), 0).golden.left_out == {}
 
 
+NO_SHARES = (1, -0.1, "half", True, float("nan"))
+RANGE = "must be a number from 0 to below 1, or null, given"
+
+
 @pytest.mark.parametrize(
     ("kinds", "share", "fact"),
     [
-        ((1, 1), 1, "must be a number from 0 to below 1, or null, given 1"),
-        ((1, 1), -0.1, "must be a number from 0 to below 1, or null, given -0.1"),
-        ((1, 1), "half", "must be a number from 0 to below 1, or null, given 'half'"),
-        ((1, 1), True, "must be a number from 0 to below 1, or null, given True"),
-        ((1, 1), float("nan"), "must be a number from 0 to below 1, or null, given nan"),
+        *(((1, 1), wrong, f"{RANGE} {wrong!r}") for wrong in NO_SHARES),
         ((2, 0), 0.2, "none of 2 questions is unanswerable; use null"),
         ((0, 2), 0.2, "none of 2 questions is answerable; use null"),
         ((0, 2), 0, "none of 2 questions is answerable; use null"),

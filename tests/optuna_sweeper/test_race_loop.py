@@ -41,9 +41,7 @@ def came(value: Any, status: JobStatus = JobStatus.COMPLETED) -> JobReturn:
 
 
 @given(st.integers(1, 6), st.lists(st.lists(st.integers(0, 7), max_size=3), max_size=4), st.sets(st.integers(0, 7)))
-def test_each_rung_is_run_by_all_who_are_left_and_the_rest_whole(
-    jobs: int, drops: list[list[int]], failing: set[int]
-) -> None:
+def test_each_rung_is_run_by_all_who_are_left(jobs: int, drops: list[list[int]], failing: set[int]) -> None:
     ran: list[tuple[int, int | None]] = []
 
     def launch(wanted: Mapping[int, str], until: int | None) -> dict[int, JobReturn | Exception]:

@@ -76,9 +76,7 @@ def test_time_and_budget_end_a_search() -> None:
 
 
 @given(some.lists(some.floats(-1, 1), min_size=1, max_size=12), some.integers(1, 5), some.floats(0, 0.5))
-def test_a_search_that_would_stop_with_a_margin_stops_with_any_larger_one(
-    numbers: list[float], patience: int, by: float
-) -> None:
+def test_a_search_that_stops_stops_with_any_larger_margin(numbers: list[float], patience: int, by: float) -> None:
     if stops({"patience": patience, "by": by}, values(*numbers)):
         assert stops({"patience": patience, "by": by + 0.1}, values(*numbers))
 
@@ -101,9 +99,6 @@ def test_a_stop_that_means_nothing_is_refused(setting: Any, message: str) -> Non
         read_stop(setting, 1)
 
 
-# --- what jobs return ------------------------------------------------------------------------------------------
-
-
 def test_job_returns_its_cost_and_the_smallest_difference_its_data_can_show() -> None:
     outcome = read_outcome(completed({"values": 1, "cost": {"calls": 3, "money": 0.0}, "differences": [0.1]}), 1)
     assert (outcome.values, outcome.cost, outcome.differences) == ((1.0,), {"calls": 3.0}, (0.1,))
@@ -115,9 +110,6 @@ def test_objective_that_is_no_number_fails_the_trial_with_the_jobs_own_reason() 
     assert (outcome.values, outcome.reason) == ((), "latency_p95_ms was not measured")
     assert outcome.cost == {"": 5.0}
     assert "for objective 2, which is not a number" in read_outcome(completed([1.0, math.nan]), 2).reason
-
-
-# --- searches --------------------------------------------------------------------------------------------------
 
 
 def test_stopped_search_goes_on_only_under_another_rule(tmp_path: Path) -> None:
@@ -166,9 +158,7 @@ def test_best_config_meets_all_constraints_with_one_objective_and_with_several()
     program = Program(lambda values: {"values": float(values["x"]), "measured": {"latency": 10 * float(values["x"])}})
     single = search(open_in(None, TWELVE, "grid", 12, directions=UP), program, bounds=read_constraints(lines))
     assert optimization_results(single.optuna) == {"name": "optuna", "best_params": {"x": 5}, "best_value": 5.0}
-    program = Program(
-        lambda values: {"values": [float(values["x"])] * 2, "measured": {"latency": 60 - 10 * float(values["x"])}}
-    )
+    program = Program(lambda one: {"values": [float(one["x"])] * 2, "measured": {"latency": 60 - 10 * float(one["x"])}})
     several = search(open_in(None, TWELVE, "grid", 12, directions=BOTH), program, bounds=read_constraints(lines))
     assert [each["params"]["x"] for each in optimization_results(several.optuna)["solutions"]] == list(range(1, 12))
     trials = summarise(several, settings(direction=list(BOTH), constraints=lines))["trials"]
@@ -181,16 +171,12 @@ def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
     given = settings(stop={"patience": 9}, folder=str(tmp_path / "search"), plots=False)
     write_summary(study, given, tmp_path)
     plain, summary = summarise(study, given), read_summary(tmp_path / "search")
-    assert summary is not None
     assert [trial["job"] for trial in plain["trials"] if "job" in trial] == list(summary.trials) == [0, 1, 2]
     assert all("duplicate_of" in trial for trial in plain["trials"] if "job" not in trial)
     assert plain["states"]["COMPLETE"] == 3
     assert plain["states"].get("REPEATED", 0) == len(plain["trials"]) - 3
     assert (summary.stop, summary.stopped, summary.sampler) == ({"patience": 9}, "", "random")
     assert (summary.states, summary.ended) == (plain["states"], True)
-
-
-# --- plots -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

@@ -64,9 +64,8 @@ def open_in(
 ) -> SharedStudy:
     directions = more.pop("directions", ("minimize",))
     plan = StudyPlan(more.pop("name", "s"), directions, "t", {"name": sampler, "seed": 3}, n_trials, first, **more)
-    return open_study(
-        plan, read_space([], params), open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
-    )
+    storage = open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
+    return open_study(plan, read_space([], params), storage)
 
 
 def sign(overrides: Sequence[str]) -> Signature:
@@ -203,12 +202,10 @@ def test_a_study_is_found_under_any_title_and_shows_objectives_by_name(tmp_path:
     begun = open_in(tmp_path, name="hybrid_tpe-87654321", suffix="-87654321", **named)
     again = open_in(tmp_path, name="mine: hybrid_tpe-87654321", suffix="-87654321", **named)
     old = open_in(tmp_path, name="hybrid_tpe-12345678", suffix="-12345678", objectives=("recall",))
-    assert [study.optuna.study_name for study in (begun, again, old)] == [
-        "hybrid_tpe-87654321", "hybrid_tpe-87654321", "ragsweep-12345678"
-    ]  # fmt: skip
-    assert (again.plan.name, again.optuna.metric_names, old.optuna.metric_names) == (
-        "hybrid_tpe-87654321", ["p95", "recall"], ["recall"]
-    )  # fmt: skip
+    first = "hybrid_tpe-87654321"
+    assert [study.optuna.study_name for study in (begun, again, old)] == [first, first, "ragsweep-12345678"]
+    assert (again.plan.name, again.optuna.metric_names) == (first, ["p95", "recall"])
+    assert old.optuna.metric_names == ["recall"]
 
 
 def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
@@ -217,9 +214,8 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
 
     study = open_in(None, {"x": "1,2,3"}, "grid", 3, attributes=lambda job: {"run": f"of {job}"})
     search(study, Program(evaluate), rate=1.0)
-    assert [(trial.state.name, trial.user_attrs["run"]) for trial in study.trials()] == [
-        ("COMPLETE", "of 0"), ("FAIL", "of 1"), ("COMPLETE", "of 2")
-    ]  # fmt: skip
+    states = {trial.user_attrs["run"]: trial.state.name for trial in study.trials()}
+    assert states == {"of 0": "COMPLETE", "of 1": "FAIL", "of 2": "COMPLETE"}
 
 
 @pytest.mark.parametrize(
@@ -231,9 +227,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
     ],
 )
-def test_sampler_that_cannot_do_what_is_configured_is_refused(
-    settings: Any, objectives: int, constraints: int, message: str
-) -> None:
+def test_sampler_without_a_feature_is_refused(settings: Any, objectives: int, constraints: int, message: str) -> None:
     with pytest.raises(HydraException, match=message):
         check_sampler(settings, objectives, constraints)
 
@@ -248,9 +242,6 @@ def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_a_storage_that_could_lose_trials_is_refused(url: str) -> None:
     with pytest.raises(HydraException, match="journal file"):
         check_url(url)
-
-
-# --- processes that die ------------------------------------------------------------------------------------------
 
 
 def begin(study: SharedStudy) -> Evaluation:

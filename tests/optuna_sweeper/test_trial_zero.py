@@ -80,9 +80,7 @@ def test_a_child_whose_default_lies_outside_has_the_nearest_value() -> None:
         ("null,3", ["top_k=null"]),
     ],
 )
-def test_a_default_outside_of_a_domain_gives_way_to_the_first_choice_or_the_nearest_value(
-    sweep: str, line: list[str]
-) -> None:
+def test_a_default_outside_of_a_domain_becomes_the_first_or_nearest_value(sweep: str, line: list[str]) -> None:
     assert zero({"top_k": sweep}) == (tuple(line), "")
 
 

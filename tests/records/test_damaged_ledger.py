@@ -52,16 +52,10 @@ def read_all(folder: Path) -> list[object]:
         values += [sweep, ledger.sweep(sweep.id), ledger.latest(sweep.id.partition("-")[0])]
         for record in (*ledger.records(sweep.id), *ledger.untracked(sweep.id), *ledger.finalists(sweep.id)):
             values.append(summary_text(record.outcome))
-    values += [
-        summary_text(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))
-    ]
-    return [
-        *values,
-        *map(str, ledger.abandoned()),
-        *ledger.claims.jobs("one-0"),
-        ledger.holdout_views("w"),
-        ledger.names.all(),
-    ]
+    records = (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))
+    values += [summary_text(record.outcome) for record in records]
+    values += [*map(str, ledger.abandoned()), *ledger.claims.jobs("one-0")]
+    return [*values, ledger.holdout_views("w"), ledger.names.all()]
 
 
 def write_as_a_sweep(folder: Path) -> None:

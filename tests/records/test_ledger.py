@@ -114,7 +114,6 @@ def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Pat
     )
     command = [sys.executable, "-c", code, str(tmp_path), sweep.id]
     with forked.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == "None\n"
         taken = ledger.claims.claim_job(sweep.id, 0)
         assert isinstance(taken, Holder)

@@ -52,16 +52,9 @@ def questions(draw: st.DrawFn) -> QuestionResults:
     """Columns of single values of any kind, and columns of nested values."""
     rows = draw(st.integers(0, 4))
     kinds = [number, count, text, st.booleans(), st.integers(), st.lists(text, max_size=2), leaf]
-    named = {
-        "evidence": count,
-        "retrieved": count,
-        "case_fields": st.dictionaries(text, leaf, max_size=2),
-        "context": st.lists(text, max_size=3),
-        "answer": text,
-        "abstained": st.booleans(),
-        "answer_failed": text,
-        "answer_thoughts": text,
-    }
+    named: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(("answer", "answer_failed", "answer_thoughts"), text)
+    named |= {"evidence": count, "retrieved": count, "abstained": st.booleans(), "context": st.lists(text, max_size=3)}
+    named |= {"case_fields": st.dictionaries(text, leaf, max_size=2)}
     names = draw(st.lists(st.sampled_from([*named, "mrr"]) | text, unique=True, max_size=7))
 
     def column(cells: st.SearchStrategy[Any]) -> list[Any]:

@@ -29,23 +29,20 @@ def sent() -> Result:
     )  # fmt: skip
 
 
-def test_result_arrives_as_it_was_sent() -> None:
+def test_result_or_failure_arrives_as_it_was_sent() -> None:
     arrived, spent = from_bytes("a", to_bytes("a", sent(), {"calls": 3.0}))
     assert spent == {"calls": 3.0}
     assert isinstance(arrived, Result)
     assert encode(arrived) == encode(sent())
     assert {name: getattr(arrived, name) for name in BESIDE} == {name: getattr(sent(), name) for name in BESIDE}
     assert arrived.dataset.held == ("x", "y")
+    failure = Failure("a", ("x=1",), {"x": "1"}, "no luck", "line\nline", 1.5, 2.5)
+    assert from_bytes("a", to_bytes("a", failure, {})) == (failure, {})
 
 
 def test_outcome_of_another_job_is_refused() -> None:
     with pytest.raises(InputError, match="it belongs to another job"):
         from_bytes("outcomes/x/1", to_bytes("outcomes/x/2", sent(), {}))
-
-
-def test_failure_arrives_as_it_was_sent() -> None:
-    failure = Failure("a", ("x=1",), {"x": "1"}, "no luck", "line\nline", 1.5, 2.5)
-    assert from_bytes("a", to_bytes("a", failure, {})) == (failure, {})
 
 
 def test_damaged_outcome_is_refused() -> None:

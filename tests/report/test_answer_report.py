@@ -35,11 +35,10 @@ def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5))
             "success_rate": [NAN if one is None else float(one in (0, 3)) for one in told],
             "token_f1": [NAN if one is None else float(one in (0, 3)) for one in told],
             "refusal": [NAN if one is None else float(one in (2, 3)) for one in told]}  # fmt: skip
-    fate_columns = {
-        name: [NAN if one is None or (n < 3) != (number < 3) else float(one == number) for n, one in enumerate(told)]
-        for number, name in enumerate(FATES)
-    }
-    return QuestionResults({**rows, **fate_columns})
+    for number, name in enumerate(FATES):
+        applies = [one is not None and (n < 3) == (number < 3) for n, one in enumerate(told)]
+        rows[name] = [float(one == number) if has else NAN for one, has in zip(told, applies, strict=True)]
+    return QuestionResults(rows)
 
 
 def result(
@@ -89,17 +88,12 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     """Here token F1 and the objective disagree on one question; the objective decides."""
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}
     told = {"retriever=none": [0.9, 0.1, 0.1, 0.1, 0.1], "retriever=bm25": [0.9, 0.9, 0.6, 0.1, 0.1]}
-    results = [
-        dataclasses.replace(
-            one, config={**one.config, **config}, outcomes=changed_table(one, {"judged": told[one.name]})
-        )
-        for one in (BASE, BM25)
-    ]
+    results = [dataclasses.replace(one, config={**one.config, **config}) for one in (BASE, BM25)]
+    results = [dataclasses.replace(one, outcomes=changed_table(one, {"judged": told[one.name]})) for one in results]
     (pair,) = against_no_context(results)
     assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
-    assert {"metric": "judged", "threshold": 0.7, "higher_is_better": True} in [
-        line.data for line in answer_lines(results)
-    ]
+    rule = {"metric": "judged", "threshold": 0.7, "higher_is_better": True}
+    assert rule in [line.data for line in answer_lines(results)]
     (row,) = read(artifacts({}, results, [], [], None)["quadrants.csv"])
     assert (row["metric"], row["threshold"], row["helped"]) == ("judged", "0.7", "1")
 
@@ -111,6 +105,7 @@ def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared(
     assert against_no_context([BASE, silent]) == []
     assert against_no_context([BM25, result("x", "ccccc")]) == []
     assert list(answer_lines([silent, silent])) == []
+    assert sorted(artifacts("sweep", [silent], [], [])) == ["results.csv", "results.json"]
 
 
 def test_note_says_where_the_generator_cannot_answer_without_context() -> None:
@@ -142,9 +137,8 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
     (points,) = abstention_curves([one]).values()
     assert [point.answered for point in points] == [0, 1, 2, 3, 4, 5]
     now, best = [line.data for line in answer_lines([one])][-2:]
-    assert (now["coverage"], now["score_answered"], now["hallucinated"], now["score"]) == pytest.approx(
-        (1, 0.4, 1, 0.4)
-    )
+    reached = [now[name] for name in ("coverage", "score_answered", "hallucinated", "score")]
+    assert reached == pytest.approx([1, 0.4, 1, 0.4])
     assert (best["threshold"], best["coverage"], best["score_answered"]) == pytest.approx((0.8, 0.4, 1))
     silent = result("two", "ccwww", outcomes=outcomes("ccwww", (NAN,) * 5))
     assert abstention_curves([silent]) == {}
@@ -167,11 +161,6 @@ def test_files_say_the_same_to_programs() -> None:
     picture = imread(io.BytesIO(files["plots/abstention.png"]))
     assert picture.shape[0] > 300
     assert picture.std() > 0.01
-
-
-def test_nothing_is_made_of_configs_that_answer_nothing() -> None:
-    silent = dataclasses.replace(BM25, outcomes=QuestionResults({"question_id": ["a"]}))
-    assert sorted(artifacts("sweep", [silent], [], [])) == ["results.csv", "results.json"]
 
 
 @pytest.mark.parametrize("name", ["=cmd()", "a,b\nc", "$x$ and $y"])

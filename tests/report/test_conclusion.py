@@ -56,7 +56,6 @@ def numbers(text: str) -> list[str]:
 def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline() -> None:
     decision = decide(one_metric("a", BASE), one_metric("b", BETTER), baseline="a")
     against = compared(decision).choice.baseline
-    assert against is not None
     assert (decision.kind, decision.chosen) == ("better", "b")
     found = facts(decision)["against_baseline"]
     assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
@@ -102,7 +101,6 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     decision = decide(one_metric("a", base), one_metric("b", other), baseline="a")
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("open", "b")
-    assert against is not None
     assert 0.5 < against.probability < 0.9
     assert percent(against.probability) in sentence(decision)
     needed = [line for line in evidence(decision) if "takes about" in line]
@@ -122,16 +120,12 @@ def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(4)))
 def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[int]) -> None:
-    results = [
-        one_metric(name, noisy(mean, seed=n))
-        for n, (name, mean) in enumerate(zip("abcd", (0.4, 0.42, 0.41, 0.43), strict=True))
-    ]
+    results = [one_metric("abcd"[n], noisy(mean, seed=n)) for n, mean in enumerate((0.4, 0.42, 0.41, 0.43))]
     first, other = decide(*results), decide(*(results[n] for n in order))
     assert (other.kind, other.chosen) == (first.kind, first.chosen)
     assert numbers(sentence(other))[0] == numbers(sentence(first))[0]
-    assert [
-        compared(other).verdicts[other_row].kind for other_row in map(compared(other).matrix.configs.index, "abcd")
-    ] == [compared(first).verdicts[row].kind for row in range(4)]
+    rows = map(compared(other).matrix.configs.index, "abcd")
+    assert [compared(other).verdicts[row].kind for row in rows] == [one.kind for one in compared(first).verdicts]
 
 
 @pytest.mark.parametrize("baseline", [None, "a"])
@@ -157,22 +151,18 @@ def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
 
 def test_no_config_within_the_limits_is_no_choice() -> None:
     limited = {"constraints": {"context_tokens": 50}}
-    decision = decide(
-        *(one_metric(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER)))
-    )
+    results = [
+        one_metric(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER))
+    ]
+    decision = decide(*results)
     assert (decision.kind, decision.chosen, facts(decision)["best"]) == ("none", None, "b")
     assert "context_tokens 50" in sentence(decision)
 
 
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
     decision = decide(one_metric("a", BASE))
-    assert facts(decision) == {
-        "kind": "none",
-        "choice": None,
-        "sentence": sentence(decision),
-        "evidence": [],
-        "where": "",
-    }
+    empty = {"kind": "none", "choice": None, "evidence": [], "where": ""}
+    assert facts(decision) == {**empty, "sentence": sentence(decision)}
 
 
 def test_a_cheaper_choice_has_its_saving_and_what_it_loses() -> None:

@@ -72,9 +72,7 @@ BOUNDS = [(0.0, 1.0), (-1.0, 1.0), (0.0, None), (None, 0.0), (None, None)]
 @given(st.floats(), st.sampled_from(BOUNDS))
 @example(math.nan, (0.0, 1.0))
 @example(math.inf, (0.0, None))
-def test_a_value_within_a_metrics_bounds_is_kept_and_any_other_becomes_the_nearest_bound(
-    value: float, bounds: tuple[float | None, float | None]
-) -> None:
+def test_values_beyond_bounds_become_the_nearest_bound(value: float, bounds: tuple[float | None, float | None]) -> None:
     lowest, highest = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
     kept = clamp(value, bounds)
     if math.isnan(value):

@@ -51,12 +51,9 @@ def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
-    results = [
-        replace(
-            one, summaries={**one.summaries, **scored(judged).summaries}, outcomes=changed_table(one, {"steps": steps})
-        )
-        for one in RESULTS[:2]
-    ]
+    more = scored(judged).summaries
+    results = [replace(one, summaries={**one.summaries, **more}) for one in RESULTS[:2]]
+    results = [replace(one, outcomes=changed_table(one, {"steps": steps})) for one in results]
     shown = ["ndcg", "recall", "tokens", *judged]
     narrow = sweep_table(results, shown, compared(RESULTS[:2]), width=100)
     columns = {name.removeprefix(">") for name in narrow.header}
@@ -86,9 +83,7 @@ def test_a_baseline_that_is_the_choice_has_both_marks() -> None:
     ("baseline", "against", "shown"),
     [("#1 config", "#1", {"2": "+.010", "1": ""}), (None, "#2", {"2": "", "1": "-.010"})],
 )
-def test_differences_are_those_from_the_baseline_or_else_from_the_choice(
-    baseline: str | None, against: str, shown: dict[str, str]
-) -> None:
+def test_differences_are_from_the_baseline_or_choice(baseline: str | None, against: str, shown: dict[str, str]) -> None:
     found = compared(RESULTS[:2], baseline)
     table = sweep_table(RESULTS[:2], ["ndcg"], found, choice="#2 config")
     assert table.header[-2] == f">ndcg vs {against}"
@@ -117,16 +112,8 @@ def test_metrics_are_dropped_from_the_right_until_it_fits_but_never_the_objectiv
 
 
 def test_forty_trials_with_eight_parameters_fit_into_120_columns() -> None:
-    keys = (
-        "retriever",
-        "retriever.k",
-        "retriever.k1",
-        "retriever.b",
-        "chunker.size",
-        "chunker.overlap",
-        "top_k",
-        "depth",
-    )
+    parts = {"retriever": ("k", "k1", "b"), "chunker": ("size", "overlap")}
+    keys = ["retriever", "top_k", "depth", *(f"{part}.{name}" for part, names in parts.items() for name in names)]
     results = [config(n, 0.4 + n / 100, n, **dict.fromkeys(keys, f"{n * 1.23456789:.9f}")) for n in range(1, 41)]
     table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results))
     assert width(table) <= 120
@@ -177,18 +164,15 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
 
 def test_metrics_of_answers_are_dropped_last() -> None:
     results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
-    tables = [
-        sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=size) for size in (90, 70, 62)
-    ]
-    shown = [{">ndcg", ">recall", ">tokens"} & set(table.header) for table in tables]
+    found, metrics = compared(results), ["ndcg", "recall", "tokens"]
+    headers = [sweep_table(results, metrics, found, width=size).header for size in (90, 70, 62)]
+    shown = [{">ndcg", ">recall", ">tokens"} & set(header) for header in headers]
     assert {">ndcg", ">tokens"} in shown
     assert {">ndcg", ">recall"} not in shown
 
 
 @pytest.mark.parametrize(("wide", "has_intervals"), [(120, True), (40, False)])
-def test_a_slice_has_a_row_and_every_config_a_column_with_its_interval_where_that_fits(
-    wide: int, has_intervals: bool
-) -> None:
+def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, has_intervals: bool) -> None:
     results = []
     for n in (3, 5, 6):
         groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": drawn(n / 10, 25)}).summaries}

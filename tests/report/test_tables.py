@@ -47,9 +47,6 @@ def read_csv(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
-# --- rows and cells ---
-
-
 def test_objective_has_a_column_though_no_headline_names_it() -> None:
     named = {"objective": ["mrr", "absent"], "headline": ["recall"]}
     assert headline([replace(TWO[0], config=named)]) == ["recall", "mrr"]
@@ -79,9 +76,6 @@ def test_note_states_the_denominator_and_what_was_left_out() -> None:
     assert evidence_note(FACTS) == "1,100 of 1,500 questions have evidence; 7 left out: no label"
 
 
-# --- JSON ---
-
-
 def no_constant(name: str) -> Any:
     raise AssertionError(f"{name} is no JSON")
 
@@ -108,9 +102,6 @@ def test_numbers_of_numpy_become_json() -> None:
     facts = {"a": np.float32(0.5), "b": np.int64(3), "c": np.float64("nan"), "d": np.bool_(True), "e": {1: (2,)}}
     document = json.loads(results_json([], [], facts), parse_constant=no_constant)
     assert document["sweep"] == {"a": 0.5, "b": 3, "c": None, "d": True, "e": {"1": [2]}}
-
-
-# --- CSV ---
 
 
 def test_csv_has_one_line_a_config_with_intervals_counts_and_only_swept_parameters() -> None:
@@ -145,9 +136,6 @@ def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
     (line,) = read_csv(results_csv([a_result(f"n{name}", "3", summary("recall", value))]))
     assert line["config"] == f"n{name}"
     assert (float(line["recall"]) == value) if math.isfinite(value) else line["recall"] == ""
-
-
-# --- all files of a sweep ---
 
 
 def test_artifacts_are_json_csv_and_pictures() -> None:

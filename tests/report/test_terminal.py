@@ -69,9 +69,7 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
     assert stream.getvalue() == "plan      3 configs · 6 stages, 4 distinct, 1 stored · less than 1 s\n"
 
 
-def test_a_single_config_is_shown_by_a_label_with_a_column_for_each_headline_metric(
-    terminal: Terminal, stream: io.StringIO
-) -> None:
+def test_a_config_is_shown_by_label_with_its_headline_metrics(terminal: Terminal, stream: io.StringIO) -> None:
     groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
                            "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip
     shown = replace(result("one"), groups=groups)
@@ -117,11 +115,8 @@ def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.S
 
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
-    show_result(
-        terminal,
-        replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))),
-        [],
-    )
+    dataset = replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))
+    show_result(terminal, replace(measured, dataset=dataset), [])
     lines = [line.strip() for line in stream.getvalue().splitlines()]
     assert lines.index("3 stand-ins") == lines.index("4 links not followed") + 1
 
@@ -138,9 +133,7 @@ def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(
     assert sum(line.count("word") for line in lines) == 50
 
 
-def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_three_digits(
-    terminal: Terminal, stream: io.StringIO
-) -> None:
+def test_drawn_and_computed_numbers_have_three_digits(terminal: Terminal, stream: io.StringIO) -> None:
     drawn = result("alpha=0.30000000000000004 k1=1.2945842851323215")
     terminal.finished(drawn, 0, 2, ["mrr"])
     terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)
@@ -163,6 +156,4 @@ def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, s
     for _ in range(2):
         meter.note_failure(CallFailed("http://host/chat failed: status 400: max_tokens is not supported", "refused"))
     terminal.spent(meter)
-    assert stream.getvalue().startswith(
-        "failed    2 calls refused; the last: http://host/chat failed: status 400: max_"
-    )
+    assert stream.getvalue().startswith("failed    2 calls refused; the last: http://host/chat failed: status 400")

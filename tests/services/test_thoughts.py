@@ -38,11 +38,7 @@ TEXT = st.text(st.characters(exclude_characters="<`{[", exclude_categories=("Cs"
         ("Well. <think>a</think>120 euros", "120 euros", "Well. a"),
         ("<think></think>\n\n120 euros", "120 euros", ""),
         ("<think>```python\nx = 1</think>```python\nx = 2\n```", "```python\nx = 2\n```", "```python\nx = 1"),
-        (
-            "First:\n```python\nx = 1\n</think>\n```python\nx = 2\n```",
-            "```python\nx = 2\n```",
-            "First:\n```python\nx = 1",
-        ),
+        ("So:\n```py\nx = 1\n</think>\n```py\nx = 2\n```", "```py\nx = 2\n```", "So:\n```py\nx = 1"),
         ("<think>End with `</think>` then.</think>120 euros", "120 euros", "End with `` then."),
         ("<think>a</think>Write `<think>`.", "Write `<think>`.", "a"),
     ],
@@ -61,6 +57,7 @@ def test_answer_is_behind_the_last_closed_block(tag: str, text: str, answer: str
         FENCED,
         "`<think>` and `</think>` enclose thoughts.",
         "A reply begins with <think> in this model.",
+        *("[thinking](a.html) b", "[think] it over", "a <|end|>", "<|return|>", "[THINKER] a"),
         '{"reason": "between <think> and </think>", "verdict": 1}',
     ],
 )
@@ -92,11 +89,6 @@ def test_any_blocks_before_any_answer_leave_the_answer(thoughts: list[str], answ
 def test_text_without_a_tag_is_never_changed(text: str) -> None:
     if not any(mark.lower() in text.lower() for wrapper in WRAPPERS for mark in wrapper):
         assert separate(text, TAGS) == (text, "", False)
-
-
-@pytest.mark.parametrize("text", ["[thinking](a.html) b", "[think] it over", "a <|end|>", "<|return|>", "[THINKER] a"])
-def test_text_that_resembles_a_tag_is_never_changed(text: str) -> None:
-    assert separate(text, TAGS) == (text, "", False)
 
 
 @given(WRAPPER, TEXT, TEXT)
@@ -138,14 +130,10 @@ def test_end_tokens_behind_an_answer_are_no_part_of_it() -> None:
     assert separate(solved, TAGS) == ("120", "a", False)
 
 
-@pytest.mark.parametrize("tags", [None, []])
-def test_without_tags_every_text_stays(tags: Any) -> None:
-    assert separate("<think>a</think>b", tags) == ("<think>a</think>b", "", False)
-
-
 def test_only_the_named_tags_enclose_thoughts() -> None:
     assert separate("<think>a</think><note>b</note>c", ["note"]).answer == "c"
-    assert separate("<think>a</think>b", ["note"]).answer == "<think>a</think>b"
+    for tags in (None, [], ["note"]):
+        assert separate("<think>a</think>b", tags) == ("<think>a</think>b", "", False)
 
 
 @pytest.mark.parametrize("tags", ["think", [3], ["<think>"], [""], 3, {}])

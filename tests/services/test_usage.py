@@ -46,9 +46,7 @@ def ask(session: ServiceSession, server: LlmServer, questions: int, calls: int =
 
 
 @pytest.mark.parametrize(("calls", "concurrency", "answered"), [(1, 1, 7), (1, 4, 7), (3, 1, 2)])
-def test_budget_of_calls_is_kept_and_the_rest_has_its_reason(
-    session: ServiceSession, calls: int, concurrency: int, answered: int
-) -> None:
+def test_budget_of_calls_is_kept(session: ServiceSession, calls: int, concurrency: int, answered: int) -> None:
     session.meter.limit(Budget(calls=7), TABLE.money)
     with LlmServer() as server:
         found = ask(session, server, 20, calls, concurrency)

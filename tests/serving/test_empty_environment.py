@@ -83,9 +83,7 @@ def python(shipped: tuple[Path, dict[str, Result]], tmp_path_factory: pytest.Tem
     return pip[0]
 
 
-def test_every_question_has_the_context_of_the_evaluation(
-    shipped: tuple[Path, dict[str, Result]], python: str, tmp_path: Path
-) -> None:
+def test_contexts_are_of_the_evaluation(shipped: tuple[Path, dict[str, Result]], python: str, tmp_path: Path) -> None:
     folder, models = shipped
     registry = f"sqlite:///{folder}/mlflow.db"
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "MLFLOW_TRACKING_URI": registry}

@@ -43,9 +43,7 @@ def bundle(whole: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("key", PARTS)
-def test_part_whose_code_has_changed_since_is_refused_by_its_key(
-    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_part_is_refused_by_its_key(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     option, place, name = PARTS[key]
     file = tmp_path / f"changing_{key}.py"
     file.write_text(f"from {place} import {name}\n\n\nclass Own({name}):\n    pass\n")
@@ -136,9 +134,7 @@ def served(bundle: Path) -> tuple[str, list[str], str]:
 @pytest.mark.parametrize(
     ("seed", "count"), [(0, 100), *(pytest.param(n, 1000, marks=pytest.mark.nightly) for n in (1, 2))]
 )
-def test_damaged_bundle_answers_as_before_or_is_refused_in_one_line(
-    seed: int, count: int, whole: Path, tmp_path: Path
-) -> None:
+def test_damaged_bundle_answers_as_before_or_is_refused(seed: int, count: int, whole: Path, tmp_path: Path) -> None:
     chance, right, refused = random.Random(seed), served(whole), 0
     for _ in range(count):
         bundle = Path(shutil.copytree(whole, tmp_path / "bundle"))

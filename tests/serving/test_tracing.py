@@ -73,9 +73,8 @@ def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path,
     assert steps["fuse"].top_score > steps["fuse"].top_score - steps["fuse"].gap > 0
     assert math.isnan(steps["generate"].top_score)
     assert all(step.milliseconds >= 0 for step in trace.steps)
-    assert [one["id"].partition(":")[0] for one in steps["rerank"].outputs][:3] == [
-        one.document for one in found.context
-    ]
+    documents = [one["id"].partition(":")[0] for one in steps["rerank"].outputs][:3]
+    assert documents == [one.document for one in found.context]
     assert (trace.results, trace.failed) == (len(found.context), "")
     assert trace.abstained == result.outcomes["abstained"][0]
     assert trace.answer == result.outcomes["answer"][0]

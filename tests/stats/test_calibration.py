@@ -92,9 +92,7 @@ def test_what_cannot_be_corrected_is_nan(passed: Share, errors: Confusion) -> No
     ("truth", "sensitivity", "specificity", "labels"),
     [(0.7, 0.9, 0.8, 60), (0.3, 0.8, 0.9, 60), (0.5, 0.7, 0.7, 100), (0.9, 0.95, 0.6, 100), (0.6, 1.0, 1.0, 60)],
 )
-def test_the_corrected_share_covers_the_truth(
-    truth: float, sensitivity: float, specificity: float, labels: int
-) -> None:
+def test_corrected_share_covers_truth(truth: float, sensitivity: float, specificity: float, labels: int) -> None:
     chance, covered, judged_covered, trials = np.random.default_rng(7), 0, 0, 1000
     for _ in range(trials):
         right = int(chance.binomial(labels, truth))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, against, choose
 from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.score_matrix import score_matrix
@@ -26,20 +26,13 @@ LOSS = 0.005
 UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
 
 
-def drawn(
-    *means: float,
-    tokens: Sequence[float] = (),
-    questions: int = 200,
-    spread: float = 0.1,
-    seed: int = 0,
-    **costs: float,
-) -> list[Result]:
+def drawn(*means: float, tokens: Sequence[float] = (), spread: float = 0.1) -> list[Result]:
     """Draw correlated scores whose means are exactly these, so that a test states what follows from them."""
-    generator = np.random.default_rng(seed)
-    rows = generator.normal(0, 0.1, questions) + generator.normal(0, spread, (len(means), questions))
+    generator = np.random.default_rng(0)
+    rows = generator.normal(0, 0.1, 200) + generator.normal(0, spread, (len(means), 200))
     rows += np.array(means)[:, None] - rows.mean(axis=1, keepdims=True)
     tokens = tokens or [500.0] * len(means)
-    return [one_metric(f"c{n}", row, context_tokens=tokens[n], **costs) for n, row in enumerate(rows)]
+    return [one_metric(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
 
 
 def believed(results: Sequence[Result]) -> Posterior:
@@ -51,11 +44,7 @@ def is_known(result: Result, metric: str) -> bool:
 
 
 def chosen(
-    results: Sequence[Result],
-    loss: float = LOSS,
-    refusing: Collection[int] = (),
-    baseline: int | None = None,
-    **limits: float | None,
+    results: Sequence[Result], loss: float = LOSS, refusing: Any = (), baseline: int | None = None, **limits: Any
 ) -> Choice:
     return choose(believed(results), ConfigCosts(results, is_known), limits, loss, refusing, baseline)
 
@@ -65,21 +54,15 @@ def turned(results: Sequence[Result]) -> list[Result]:
     found = []
     for one in results:
         less = replace(one.summaries[METRIC], value=-one.summaries[METRIC].value, higher_is_better=False)
-        column = [-score for score in one.outcomes[METRIC]]
-        found.append(
-            replace(one, summaries={**one.summaries, METRIC: less}, outcomes=changed_table(one, {METRIC: column}))
-        )
+        outcomes = changed_table(one, {METRIC: [-score for score in one.outcomes[METRIC]]})
+        found.append(replace(one, summaries={**one.summaries, METRIC: less}, outcomes=outcomes))
     return found
-
-
-# --- which one ----------------------------------------------------------------------------------------------------
 
 
 def test_largest_expected_mean_is_chosen_whichever_direction_is_better() -> None:
     for results in (drawn(0.5, 0.6, 0.65), turned(drawn(0.5, 0.6, 0.65))):
         one = chosen(results)
         assert (one.row, one.best, one.cost, one.within, one.sacrificed) == (2, 2, "", 3, None)
-        assert one.runner_up is not None
         assert one.runner_up.row == 1
 
 
@@ -104,9 +87,8 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
     moved = [replace(results[row], name=f"x{place}") for place, row in enumerate(order)]
     limit = 200.0 if limited else None
     one = chosen(results, loss, {0} if refuses else (), len(results) - 1, context_tokens=limit)
-    other = chosen(
-        moved, loss, {order.index(0)} if refuses else (), order.index(len(results) - 1), context_tokens=limit
-    )
+    refusing, last = {order.index(0)} if refuses else (), order.index(len(results) - 1)
+    other = chosen(moved, loss, refusing, last, context_tokens=limit)
 
     def same(row: int | None, place: int | None) -> bool:
         return row == place if row is None or place is None else results[row].signature == moved[place].signature
@@ -136,7 +118,6 @@ def test_of_equal_configs_the_cheapest_is_chosen() -> None:
 def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() -> None:
     found = chosen([one_metric("a", [0.1] * 9), one_metric("b", [0.9] * 9)], baseline=0)
     assert found.row == 1
-    assert found.baseline is not None
     assert found.baseline.gain == pytest.approx(0.8)
     assert math.isnan(found.baseline.probability)
     assert math.isnan(found.baseline.lost)
@@ -149,9 +130,6 @@ def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answer
     assert (found.row, found.best, found.runner_up and found.runner_up.row) == (2, 2, 1)
     assert chosen(results, refusing={0, 1, 2}).row == 0
     assert chosen(results, refusing={0}, context_tokens=100).row == 0
-
-
-# --- within limits ------------------------------------------------------------------------------------------------
 
 
 def test_limits_leave_the_largest_expected_mean_within_them() -> None:
@@ -175,39 +153,18 @@ def test_a_limit_on_what_is_no_cost_is_refused() -> None:
         chosen(drawn(0.5, 0.6), latency_p95=3)
 
 
-# --- cheaper, and hardly worse ------------------------------------------------------------------------------------
-
-
 def test_the_cheapest_that_loses_less_than_the_tolerance_is_chosen() -> None:
     results = drawn(0.5, 0.501, 0.45, 0.5005, tokens=(300, 900, 10, 200), spread=0.02)
     found = chosen(results)
     assert (found.row, found.best, found.cost) == (3, 1, "context_tokens")
     assert found.sacrificed == against(believed(results), 3, 1)
-    assert found.runner_up is not None
     assert found.runner_up.row == 1
     assert believed(results).expected_loss(3, 1) < LOSS < believed(results).expected_loss(2, 1)
     assert chosen(results, loss=1e-6).row == 1
     assert chosen(results, loss=0.06).row == 2
 
 
-@pytest.mark.parametrize("difference", [0.006, 0.02, 0.03])
-def test_a_config_that_is_shown_worse_by_more_than_the_tolerance_is_never_chosen_for_its_cost(
-    difference: float,
-) -> None:
-    """Of 300 questions and correlated scores -.03 has a standard error of .002: the cheap one loses 5 times .005."""
-    results = drawn(0.5, 0.5 - difference, tokens=(900, 100), questions=300, spread=0.02)
-    assert (chosen(results).row, chosen(results).sacrificed) == (0, None)
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        (900, 850),  # less than a tenth cheaper
-        (900, math.nan),  # not known of all
-        (900, 900),
-        (900, 1000),
-    ],
-)
+@pytest.mark.parametrize("tokens", [(900, 850), (900, math.nan), (900, 900), (900, 1000)])
 def test_what_does_not_cost_less_by_a_tenth_is_not_chosen_for_its_cost(tokens: tuple[float, float]) -> None:
     assert chosen(drawn(0.501, 0.5, tokens=tokens, spread=0.02)).row == 0
 
@@ -236,9 +193,6 @@ def test_money_decides_before_tokens_and_tokens_where_money_is_equal() -> None:
     assert chosen(with_costs(results, "cost_per_1000", equal)).row == 1
 
 
-# --- what is expected ---------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30)
 @given(sweeps())
 def test_probability_gain_and_loss_are_those_of_one_posterior(results: list[Result]) -> None:
@@ -259,14 +213,10 @@ def test_a_declared_baseline_has_the_choice_against_it() -> None:
     results = drawn(0.5, 0.6, 0.55, spread=0.05)
     found = chosen(results, baseline=0)
     assert found.baseline == against(believed(results), 1, 0)
-    assert found.baseline is not None
     assert 0.09 < found.baseline.gain < 0.1
     assert found.baseline.probability > 0.999
-
-
-def test_the_baseline_is_kept_where_it_is_the_choice() -> None:
-    found = chosen(drawn(0.6, 0.5), baseline=0)
-    assert (found.row, found.baseline) == (0, None)
+    kept = chosen(drawn(0.6, 0.5), baseline=0)
+    assert (kept.row, kept.baseline) == (0, None)
 
 
 CASES = [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 12), 11)]
@@ -276,9 +226,7 @@ CASES = [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 1
     ("means", "base", "questions"),
     [(*CASES[0], 50), *(pytest.param(*case, n, marks=pytest.mark.nightly) for case in CASES for n in (50, 200))],
 )
-def test_config_that_is_called_better_is_none_truly_in_one_sweep_of_twenty_at_most(
-    means: np.ndarray, base: int, questions: int
-) -> None:
+def test_config_called_better_is_seldom_none(means: np.ndarray, base: int, questions: int) -> None:
     """Quality rises with cost, or is flat; benchmarks/planted.py has more of these, and counts how much is found."""
     wrong = 0
     for seed in range(100):
@@ -286,6 +234,5 @@ def test_config_that_is_called_better_is_none_truly_in_one_sweep_of_twenty_at_mo
         values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (12, questions)) + means[:, None]
         results = [one_metric(f"c{n}", row, context_tokens=float(n + 1)) for n, row in enumerate(values)]
         one = compare_configs(results, baseline=f"c{base}")
-        assert isinstance(one, SweepComparison)
         wrong += one.is_better and means[one.choice.row or 0] <= means[base]
     assert wrong <= 10  # 5 % would be exceeded by chance in 1.1 % of such tests

@@ -83,9 +83,7 @@ def metrics(*more: Metric) -> dict[str, Metric]:
         ("exact_match", {"metric": "success_rate"}, "success_rate"),
     ],
 )
-def test_solved_is_defined_by_the_objective_or_by_the_named_metric(
-    objective: object, success: dict[str, Any], metric: str
-) -> None:
+def test_solved_is_of_the_objective_or_named_metric(objective: object, success: dict[str, Any], metric: str) -> None:
     known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
     found = resolve_success({"objective": objective, "success": success}, known)
     assert found == {"metric": metric, "threshold": success.get("threshold", 0.5), "unanswerable": None}

@@ -20,9 +20,8 @@ def config(alpha: float, scores: list[float], **parameters: str) -> Result:
 def swept(means: dict[float, float], count: int = 200, noise: float = 0.3) -> list[Result]:
     generator = np.random.default_rng(1)
     common = generator.normal(0, 0.2, count)
-    return [
-        config(alpha, (mean + common + generator.normal(0, noise, count)).tolist()) for alpha, mean in means.items()
-    ]
+    rows = {alpha: mean + common + generator.normal(0, noise, count) for alpha, mean in means.items()}
+    return [config(alpha, row.tolist()) for alpha, row in rows.items()]
 
 
 def test_the_flat_region_holds_what_cannot_be_told_from_the_best() -> None:

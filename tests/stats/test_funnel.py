@@ -134,7 +134,6 @@ def run(top_k: int = 1, threshold: float = 0.9, **given: Any) -> Result:
 
 def lost(result: Result) -> tuple[str, Funnel]:
     found = funnel(result)
-    assert found
     ((fate,),) = found.fates.values()
     assert found.lost_by == {"q": fate}
     assert sum(stage.lost for stage in found.stages) == (fate != "")
@@ -216,7 +215,6 @@ def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> N
     for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
         answered = replace(result, outcomes=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
         found = funnel(answered, Success())
-        assert found
         assert found.lost_by == {"q": fate}
         assert funnel_rows(found)[-1][0] == "solved, of 1 questions with all evidence"
 
@@ -228,7 +226,6 @@ def test_the_highest_scores_of_irrelevant_first_chunks_are_listed() -> None:
     columns = {"question_id": list("abcd"), "context": [["x"], ["y"], ["z"], ["w"]],
                "evidence_trace": list(map(json.dumps, rows))}  # fmt: skip
     found = funnel(replace(result, outcomes=from_texts(columns)))
-    assert found
     assert [(one.question, one.chunk, one.usual) for one in found.phantoms] == [("b", "y", 0.6)]
     assert any("1 irrelevant chunk first" in sentence for sentence in funnel_sentences(found))
     assert json.dumps(asdict(found))

@@ -46,10 +46,8 @@ def test_numbers_by_hand() -> None:
     assert (found.hybrid, found.legs, found.best_leg) == (0.4, {"a": 0.4, "b": 0.4}, "a")
     assert (found.oracle, found.headroom) == pytest.approx((0.6, 0.2))
     assert [(one.wins, one.losses, one.difference) for one in found.differences] == [(1, 1, 0), (1, 1, 0)]
-    assert [(one.leg, one.evidences, one.share, one.kept) for one in found.unique] == [
-        ("a", 1, 0.2, 0),
-        ("b", 1, 0.2, 0),
-    ]
+    unique = [(one.leg, one.evidences, one.share, one.kept) for one in found.unique]
+    assert unique == [("a", 1, 0.2, 0), ("b", 1, 0.2, 0)]
     assert found.by_question["q2"] == {"": 0, "a": 1, "b": 0}
 
 
@@ -84,10 +82,8 @@ def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
     assert not any(one.worse or one.better or one.notable for one in found.slices if one.leg == "b")
     assert [one.worse for one in found.differences] == [True, False]
     assert [(one.value, one.leg) for one in found.worst_slices] == [("bad", "a"), ("few", "a")]
-    ((text, data),) = [(one.text, one.data) for one in degraded_statements(degraded_slices(result))]
+    (data,) = [one.data for one in degraded_statements(degraded_slices(result))]
     assert (data["value"], data["questions"], data["alone"], data["hybrid"], data["worse"]) == ("bad", 40, 1, 0, True)
-    assert "more than chance explains" in text
-    assert any("worse than its best leg, a" in sentence for sentence in audit_sentences(found))
 
 
 def test_a_few_questions_are_named_as_few() -> None:
@@ -95,7 +91,6 @@ def test_a_few_questions_are_named_as_few() -> None:
     result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
     (statement,) = degraded_statements(degraded_slices(result))
     assert (statement.data["questions"], statement.data["alone"], statement.data["worse"]) == (12, 0.25, False)
-    assert "chance may explain it" in statement.text
     leg[2] = 0.0  # two questions are few, but all that the leg had
     assert worse_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)) == ["how_to"]
     fused[2:5] = [0.1] * 3  # more questions won than lost, and still half of the mean
@@ -119,7 +114,7 @@ def test_facts_are_plain_and_configs_without_legs_have_no_audit() -> None:
     assert json.loads(json.dumps(facts))["audits"]["recall"]["legs"] == {"a": 0.5}
     assert json.dumps(asdict(audited(hybrid([1, 0], {"a": [0, 1]}))))
     single = scored({"recall": [1.0, 0.0]})
-    assert (fusion_audit(single), audited_metrics(single)) == (None, ())
+    assert (fusion_audit(single), audited_metrics(single), better_leg(single)) == (None, (), None)
     assert loss_facts(single) == {"funnel": None, "audits": {}}
 
 
@@ -134,13 +129,8 @@ def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_ru
     """The fused config has .73 of 100 questions, its vector leg .84."""
     fused, vector = [1.0] * 73 + [0.0] * 27, [0.0] * 5 + [1.0] * 84 + [0.0] * 11
     found = better_leg(hybrid(fused, {"bm25": [0.0] * 100, "vector": vector}))
-    assert found
-    assert (found.leg, found.metric, found.questions, found.overrides) == (
-        "vector",
-        "recall",
-        100,
-        ("retriever=vector",),
-    )
+    assert (found.leg, found.metric, found.questions) == ("vector", "recall", 100)
+    assert found.overrides == ("retriever=vector",)
     assert (found.alone, found.hybrid, found.difference) == pytest.approx((0.84, 0.73, 0.11))
     assert 0 < found.low < 0.11 < found.high
     assert found.shown
@@ -149,9 +139,7 @@ def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_ru
 @pytest.mark.parametrize(
     ("counts", "shown"), [((20, 0, 80), True), ((6, 2, 20), False), ((3, 2, 80), None), ((2, 9, 80), None)]
 )
-def test_a_leg_is_named_where_it_is_better_beyond_chance_or_by_much(
-    counts: tuple[int, int, int], shown: bool | None
-) -> None:
+def test_a_leg_better_beyond_chance_or_by_much_is_named(counts: tuple[int, int, int], shown: bool | None) -> None:
     found = better_leg(planted_legs(*counts))
     assert (found.shown if found else None) is shown
 
@@ -159,13 +147,7 @@ def test_a_leg_is_named_where_it_is_better_beyond_chance_or_by_much(
 def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
     typed = ("retriever=hybrid_rrf", "retriever.k=20", "retriever.legs.vector.min_score=0.2", "top_k=3")
     found = better_leg(replace(planted_legs(20, 0, 20), overrides=typed, reranking={"moved": 1.0}))
-    assert found
     assert found.overrides == ("retriever=vector", "retriever.min_score=0.2", "reranker=none")
     exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
-    assert (better_leg(replace(planted_legs(20, 0, 20), overrides=exchanged)) or found).overrides == (
-        "retriever=other",
-    )
-
-
-def test_a_config_without_legs_has_no_better_one() -> None:
-    assert better_leg(scored({"recall": [1.0, 0.0]})) is None
+    other = better_leg(replace(planted_legs(20, 0, 20), overrides=exchanged))
+    assert other.overrides == ("retriever=other",)

@@ -45,7 +45,6 @@ def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
 def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_decides_nothing() -> None:
     results, labels = pair()
     judged, found = compare_configs(results, baseline="a"), corrected(results, labels)
-    assert isinstance(judged, SweepComparison)
     assert (judged.choice.row, judged.verdicts[1].kind) == (1, "shown better")
     matrix = score_matrix(results, M)
     expected = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1))
@@ -54,8 +53,6 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert (found.choice.row, found.choice.baseline, found.verdicts[1].is_better) == (0, None, False)
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
-    said = "ragas_faithfulness of b, .73 as judged, becomes .43 by 72 labels a config; its difference from a,"
-    assert f"{said} +.21 [.15, .26], becomes -.08 [-.16, .02]." in lines(found)
 
 
 def test_corrected_differences_decide_among_three_and_their_intervals_are_wider() -> None:
@@ -63,14 +60,12 @@ def test_corrected_differences_decide_among_three_and_their_intervals_are_wider(
     found = corrected(results, labels)
     assert found.differences.better.tolist() == [False, False, True]
     assert (found.choice.row, found.verdicts[2].kind) == (2, "shown better")
-    assert found.choice.baseline is not None
     assert found.choice.baseline.gain == pytest.approx(found.differences.estimate[2])
     assert found.choice.baseline.probability > 0.999
     assert found.may_be_best.tolist() == [False, False, True]
     pairwise = corrected([results[0], results[2]], labels)
-    assert found.differences.high[2] - found.differences.low[2] > 1.1 * (
-        pairwise.differences.high[1] - pairwise.differences.low[1]
-    )
+    widths = [one.differences.high[row] - one.differences.low[row] for one, row in ((found, 2), (pairwise, 1))]
+    assert widths[0] > 1.1 * widths[1]
     told = verdict_facts(conclude(found))["labels"][M]["configs"]["c"]
     assert told["corrected"]["difference"] == found.differences.estimate[2]
     assert told["judged"]["mean"] == pytest.approx(found.matrix.values[2].mean())
@@ -94,7 +89,6 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
         results.append(replace(made, config=config, outcomes=outcomes, summaries=summaries))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)
-    assert isinstance(alone, SweepComparison)
     assert (alone.choice.row, alone.verdicts[1].kind) == (0, "shown worse")
     found = corrected(results, labels)
     assert not found.verdicts[1].is_worse
@@ -113,12 +107,9 @@ def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_th
     results, labels = pair()
     judged = compare_configs(results, baseline="a")
     found = corrected(results, [one for one in labels if one.run == "b"])
-    assert isinstance(judged, SweepComparison)
     assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
     assert not found.corrections
-    assert "ragas_faithfulness is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(
-        found
-    )
+    assert "is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(found)
     other = corrected(results, [one._replace(metric="mrr") for one in labels])
     assert lines(other) == lines(judged)
 
@@ -127,8 +118,6 @@ def test_the_order_of_configs_changes_no_corrected_choice_and_no_verdict() -> No
     results, labels = three(0.4)
     for baseline in (None, "a"):
         one, other = corrected(results, labels, baseline), corrected(results[::-1], labels, baseline)
-        assert one.chosen is not None
-        assert other.chosen is not None
         assert one.chosen.name == other.chosen.name == "c"
         assert one.results[one.reference].name == other.results[other.reference].name == (baseline or "c")
         assert [verdict.kind for verdict in one.verdicts] == [verdict.kind for verdict in other.verdicts[::-1]]
@@ -139,7 +128,6 @@ def test_differences_stand_against_the_choice_of_corrected_means_not_of_judged_o
     """The judge prefers b to a, and people do not: without a baseline the reference is what labels choose."""
     results, labels = pair()
     judged, found = compare_configs(results), corrected(results, labels, None)
-    assert isinstance(judged, SweepComparison)
     assert judged.results[judged.reference].name == "b"
     assert found.results[found.reference].name == "a"
     assert found.choice.row == found.reference == found.differences.baseline

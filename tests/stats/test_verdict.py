@@ -19,11 +19,8 @@ from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import Kind, PairVerdict, pair_verdict, shown_kind
 from support.matrices import matrices, matrix, turned
 
-MIRRORED: dict[Kind, Kind] = {
-    "the same": "the same", "equal": "equal", "open": "open",
-    "shown better": "shown worse", "likely better": "likely worse",
-    "shown worse": "shown better", "likely worse": "likely better",
-}  # fmt: skip
+SIDES = ("shown better", "likely better", "likely worse", "shown worse")
+MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
 
 
 @dataclass(frozen=True)
@@ -76,9 +73,7 @@ def bounded(low: float, high: float, p: float = 0.001, higher_is_better: bool = 
         ((math.nan, math.nan), 0.001, math.nan, "open"),
     ],
 )
-def test_interval_tests_and_probability_decide_the_kind(
-    interval: tuple[float, float], p: float, probability: float, expected: Kind
-) -> None:
+def test_kind_of_a_verdict(interval: tuple[float, float], p: float, probability: float, expected: Kind) -> None:
     low, high = interval
     found = pair_verdict(bounded(low, high, p), 1, Believed(probability), 0.05)
     assert found.kind == expected
@@ -109,8 +104,6 @@ def test_an_interval_alone_decides_on_a_slice() -> None:
     for given_flags, kind in cases.items():
         assert shown_kind(*given_flags) == kind
 
-
-# --- laws ---------------------------------------------------------------------------------------------------------
 
 ENDS = st.floats(-0.2, 0.2)
 

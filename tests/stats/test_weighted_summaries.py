@@ -68,9 +68,7 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
     scores = Scores(np.array([1.0, 0.0, np.nan, 0.5]), np.array(["", "", "error: x", ""]))
     table = collect_scores([metric], {metric.name: scores}, np.array([1.0, 2.0, 4.0, 1.0]))
     found = table.summarise()[metric.name]
-    assert (found.value, found.low_bound, found.high_bound) == tuple(
-        pytest.approx(n) for n in (1.5 / 4, 1.5 / 8, 5.5 / 8)
-    )
+    assert (found.value, found.low_bound, found.high_bound) == pytest.approx((1.5 / 4, 1.5 / 8, 5.5 / 8))
     assert table.summarise(np.array([1, 3]))[metric.name].value == pytest.approx(0.5 / 3)
 
 
@@ -92,7 +90,6 @@ def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
                 for one in pair]  # fmt: skip
 
     gap = holdout_gap(results(-0.05), results(0.0), METRIC)
-    assert gap is not None
     assert (gap.tune, gap.change) == (pytest.approx(np.average(lead, weights=weights)), pytest.approx(-0.05))
     share = np.array(weights) / sum(weights)
     error = np.sqrt(np.square(share * (lead - share @ lead)).sum())
@@ -114,15 +111,13 @@ def test_the_effect_of_context_risk_and_noise_are_by_weight() -> None:
 def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
     """Of two kinds of questions one alone has noisy answers: with all of the weight nearly all variance is theirs."""
     generator = np.random.default_rng(0)
-    scores = (
-        0.5 + generator.normal(0, 0.2, (200, 1)) + generator.normal(0, 1, (200, 3)) * (np.arange(200) < 100)[:, None]
-    )
+    noise = generator.normal(0, 0.2, (200, 1)), generator.normal(0, 1, (200, 3))
+    scores = 0.5 + noise[0] + noise[1] * (np.arange(200) < 100)[:, None]
     shares = []
     for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
         one = one_metric("a", scores.mean(axis=1).tolist())
         rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
         one = replace(one, outcomes=changed_table(one, {REPEATED: rows} | ({"weight": weight} if weight else {})))
         found = variance_shares([one], score_matrix([one], METRIC))
-        assert found is not None
         shares.append(found.answers)
     assert shares[0] > 0.5 > 0.1 > shares[1]

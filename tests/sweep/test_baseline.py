@@ -101,9 +101,6 @@ def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
         with_baseline(command, [other, *jobs[1:]])
 
 
-# --- recorded configs -----------------------------------------------------------------------------------------------
-
-
 def sweep(folder: Path, parent: str, *means: float, **config: object) -> Ledger:
     results = [
         scored({"ndcg": drawn(mean, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), parameters={"k": f"{n}"},
@@ -148,7 +145,6 @@ def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
 def test_an_unknown_name_is_one_clear_error(tmp_path: Path) -> None:
     run = record(tmp_path, *(scored({"ndcg": drawn(n / 20)}) for n in range(10)))[-1]
     found = find_recorded(run[:8], Ledger(tmp_path))
-    assert found is not None
     assert found.run == run
     with pytest.raises(InputError, match=r'^baseline=nobody: .*"nobody"') as raised:
         find_recorded("nobody", Ledger(tmp_path))
@@ -172,13 +168,8 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
     assert "other questions" in done["other"][1]
 
 
-# --- tables of questions --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("tables", "expected"), [("chosen", {1, 2}), ("all", {0, 1, 2, 3})])
-def test_choice_and_what_it_is_compared_with_have_their_questions_as_a_table(
-    tmp_path: Path, tables: str, expected: set[int]
-) -> None:
+def test_choice_and_its_comparators_have_tables_of_questions(tmp_path: Path, tables: str, expected: set[int]) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
     made = parent_run(summary, "a", tables=tables).tables

@@ -50,8 +50,9 @@ def printed(came: closing.SweepSummary) -> list[str]:
 
 def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4))
-    lines = printed(summarise_sweep(ledger, ledger.records("sweep"), weighed=False))
-    assert "ragsweep  #1 a" in "\n".join(lines)
+    came = summarise_sweep(ledger, ledger.records("sweep"), weighed=False)
+    assert "ragsweep  #1 a" in "\n".join(printed(came))
+    assert came.verdict is None
 
 
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
@@ -97,10 +98,8 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     scores = [0.0] * 12 + [1.0] * 40
     fused = one_metric("b", scores)
     leg = [1.0] * 4 + scores[4:]
-    traces = [
-        json.dumps({"held": [1], "legs": {"vector": [1]}, "ranked": [1], "scores": {"vector": {METRIC: score}}})
-        for score in leg
-    ]
+    trace = {"held": [1], "legs": {"vector": [1]}, "ranked": [1]}
+    traces = [json.dumps({**trace, "scores": {"vector": {METRIC: score}}}) for score in leg]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
     best = replace(fused, outcomes=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
     came = summarise_sweep(ledger := kept(tmp_path, one_metric("a", [0.0] * 52), best), ledger.records("sweep"))
@@ -125,11 +124,6 @@ def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> 
     assert came.gap is None
 
 
-def test_sweep_that_was_broken_off_has_none_either(tmp_path: Path) -> None:
-    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
-    assert summarise_sweep(ledger, ledger.records("sweep"), weighed=False).verdict is None
-
-
 def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
@@ -142,15 +136,11 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     assert "results.csv" in parent_run(came, "sweep").files
 
 
-# --- tune against holdout -----------------------------------------------------------------------------------------
-
-
 def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     """That the holdout's questions are harder for all (by .2) is no gap."""
     tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune", 1), measured("elsewhere", 0.9, "tune")]
     held = [measured("a", 0.3, "holdout"), measured("b", 0.35, "holdout", 1)]
     found = holdout_gap(held, tuned, METRIC)
-    assert found is not None
     assert (found.config, found.over) == ("b", "a")
     assert found.tune == pytest.approx(np.mean(noisy(0.7, seed=1) - noisy(0.5)))
     assert found.change == pytest.approx(-0.15)
@@ -173,10 +163,6 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert came.gap is not None
     assert parent_run(came, "s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
     shown = " ".join(" ".join(printed(came)).split())
-    assert (
-        "gap: #2 b, the best on the tune questions, led by +.192 over #1 a there and leads by +.092 here,"
-        " a change of -.100 [-.118, -.082]" in shown
-    )
     assert "The holdout was used once" in shown
     assert summarise_sweep(ledger, ledger.records("first")).gap is None
     assert "The holdout was used once" in " ".join(printed(summarise_sweep(ledger, ledger.records("first"))))

@@ -16,30 +16,26 @@ from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
 
 
+def nightly(*values: object) -> object:
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (["topk=3"], 'topk=3: no key "topk"; did you mean "top_k"?'),
-        pytest.param(
-            ["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?', marks=pytest.mark.nightly
-        ),
-        pytest.param(["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?', marks=pytest.mark.nightly),
+        nightly(["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?'),
+        nightly(["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?'),
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
         (["metrics=[retrieval,answerz]"], 'metrics=answerz: no such option; did you mean "answers"?'),
         (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, answers, chunking, '),
         (["retriever=bm25", "retriever.alpha=.5"], "; options that have it: retriever=hybrid_convex"),
         (["targets.mrr.threshold=.5"], "known: targets.enforce; options that have it: targets=retrieval"),
-        pytest.param(
-            ["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?', marks=pytest.mark.nightly
-        ),
+        nightly(["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k is there already; leave out the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
-        pytest.param(
-            ["hydra.sweep.dri=x"],
-            'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?',
-            marks=pytest.mark.nightly,
-        ),
-        pytest.param(["hydra/launcher=jobllib"], 'did you mean "joblib"', marks=pytest.mark.nightly),
+        nightly(["hydra.sweep.dri=x"], 'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?'),
+        nightly(["hydra/launcher=jobllib"], 'did you mean "joblib"'),
     ],
 )
 def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
@@ -63,29 +59,11 @@ def test_a_name_holds_the_settings_that_some_sibling_lacks(jobs: list[tuple[str,
 CASES = "hydra.sweeper.cases=[['retriever=bm25'],['retriever=hybrid_rrf','retriever.k=20,40']]"
 
 
-def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
-    command = read_command([CASES, "top_k=3,5"], multirun=True)
-    assert command.names() == [
-        f"{case} top_k={top_k}" for case in ("bm25", "hybrid_rrf k=20", "hybrid_rrf k=40") for top_k in (3, 5)
-    ]
-    configs = [job.config for job in compose_jobs(command)]
-    assert [config.written["top_k"] for config in configs] == [3, 5] * 3
-    assert [config.written["retriever"].get("k") for config in configs] == [None, None, 20, 20, 40, 40]
-
-
 @pytest.mark.parametrize(
     ("cases", "message"),
     [
-        pytest.param(
-            "[['top_k=3'],['retriever=bm52']]",
-            'cases[1]: retriever=bm52: no such option; did you mean "bm25"?',
-            marks=pytest.mark.nightly,
-        ),
-        (
-            "[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]",
-            'hydra.sweeper.cases[2]: retriever.kk=1: no key "retriever.kk"; did you mean "retriever.k1"?',
-        ),
-        ("top_k", "hydra.sweeper.cases: must be null or a list of cases"),
+        nightly("[['top_k=3'],['retriever=bm52']]", 'cases[1]: retriever=bm52: no such option; did you mean "bm25"?'),
+        ("[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]", "hydra.sweeper.cases[2]: retriever.kk=1: no"),
     ],
 )
 def test_a_bad_case_is_one_sentence_with_its_number(cases: str, message: str) -> None:
@@ -111,9 +89,7 @@ def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
     assert len(read_command(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
 
 
-def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my")
     (tmp_path / "reranker").mkdir()
     (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
@@ -199,39 +175,30 @@ def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
 OWN = "{_target_: own.Mine}"
 
 
-def own_metrics(folder: Path, **nodes: str) -> None:
-    """Give the user options of the group metrics, each with one metric of theirs."""
-    (folder / "conf" / "metrics").mkdir(parents=True)
-    for name, text in nodes.items():
-        (folder / "conf" / "metrics" / f"{name}.yaml").write_text(f"defaults: [retrieval]\n{text}: {OWN}\n")
+@pytest.fixture
+def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the user two options of the group metrics, each with one metric of theirs."""
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
+    monkeypatch.chdir(tmp_path)
+    Path("conf", "metrics").mkdir(parents=True)
+    for name, metric in (("mine", "success_rate"), ("cut", "recall_at_5")):
+        Path("conf", "metrics", f"{name}.yaml").write_text(f"defaults: [retrieval]\n{metric}: {OWN}\n")
 
 
 @pytest.mark.parametrize(
     ("overrides", "first", "second"),
     [
         (["metrics=mine", "llm=extractive"], "metrics/mine.yaml makes it own.Mine", "metrics/answers.yaml ragsweep"),
-        pytest.param(
-            ["metrics=[retrieval,mine]", "llm=extractive"],
-            "metrics/mine.yaml makes it",
-            "metrics/answers.yaml",
-            marks=pytest.mark.nightly,
-        ),
+        nightly(["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
         (["metrics=cut"], "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall", "metrics/cut.yaml own.Mine"),
-        pytest.param(
-            [f"+metrics.success_rate={OWN}", "llm=extractive"],
-            "metrics/answers.yaml makes it",
-            "the command line own",
-            marks=pytest.mark.nightly,
+        nightly(
+            [f"+metrics.success_rate={OWN}", "llm=extractive"], "metrics/answers.yaml makes", "the command line own"
         ),
         ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line own.Mine"),
     ],
 )
-def test_two_metrics_under_one_key_are_refused(
-    overrides: list[str], first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
-    own_metrics(tmp_path, mine="success_rate", cut="recall_at_5")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_metrics")
+def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str, second: str) -> None:
     with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
         compose_jobs(read_command(overrides, multirun=False))
     assert first in str(fault.value)
@@ -243,25 +210,14 @@ def test_two_metrics_under_one_key_are_refused(
     ("overrides", "key", "target"),
     [
         (["metrics=mine"], "success_rate", "own.Mine"),  # without an llm there is no other one
-        pytest.param(
-            ["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.parts.metrics.Recall", marks=pytest.mark.nightly
-        ),
-        pytest.param([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine", marks=pytest.mark.nightly),
+        nightly(["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
+        nightly([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine"),
         (["~metrics.recall_at_5", f"+metrics.recall_at_5={OWN}"], "recall_at_5", "own.Mine"),
-        pytest.param(["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine", marks=pytest.mark.nightly),
-        pytest.param(
-            ["metrics.recall_at_5={cutoff: 6}"],
-            "recall_at_5",
-            "ragsweep.parts.metrics.Recall",
-            marks=pytest.mark.nightly,
-        ),
+        nightly(["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine"),
+        nightly(["metrics.recall_at_5={cutoff: 6}"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
     ],
 )
-def test_a_key_that_one_metric_has_is_its_own(
-    overrides: list[str], key: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
-    own_metrics(tmp_path, mine="success_rate")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_metrics")
+def test_a_key_that_one_metric_has_is_its_own(overrides: list[str], key: str, target: str) -> None:
     (job,) = compose_jobs(read_command(overrides, multirun=False))
     assert job.config.written["metrics"][key]["_target_"] == target

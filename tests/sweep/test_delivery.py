@@ -89,9 +89,7 @@ def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machin
     outcomes = machines.outcomes()
     assert [outcome.name for outcome in outcomes.values()] == ["one", "two", "three"]
     assert all(isinstance(outcome, Result) for outcome in outcomes.values())
-    assert [one.return_value for one in returned] == [
-        outcomes[n].summaries["context_ndcg"].value for n in range(3)  # type: ignore[union-attr]
-    ]  # fmt: skip
+    assert [one.return_value for one in returned] == [outcomes[n].summaries["context_ndcg"].value for n in range(3)]
     assert not (machines.worker.session.folder / "ledger.db").exists()
     assert not [path for path in (machines.objects / "outcomes").rglob("*") if path.is_file()]
     assert machines.command.ledger.claims.jobs(machines.sweep.id) == []
@@ -109,9 +107,7 @@ def test_launcher_that_dies_loses_no_job_that_has_ended(machines: Machines) -> N
     assert machines.evaluated == ["one", "two", "three"]
 
 
-def test_outcome_sent_to_a_command_that_died_is_recorded_by_the_next_and_not_computed_again(
-    machines: Machines,
-) -> None:
+def test_outcome_sent_to_a_command_that_died_is_recorded_by_the_next_without_computing_it(machines: Machines) -> None:
     machines.work(machines.jobs(JOBS)[1])
     assert machines.outcomes() == {}
     machines.collect()
@@ -135,7 +131,6 @@ def test_failed_job_is_a_failure_in_the_ledger(machines: Machines) -> None:
 
 
 def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(machines: Machines) -> None:
-    assert machines.command.session.remote
     machines.command.session.remote.warn = lambda text: None
 
     def exchanges(jobs: Sequence[Job]) -> list[JobReturn]:
@@ -154,7 +149,6 @@ def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(m
 
 def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Machines) -> None:
     warnings: list[str] = []
-    assert machines.command.session.remote
     machines.command.session.remote.warn = warnings.append
 
     def damages(jobs: Sequence[Job]) -> list[JobReturn]:

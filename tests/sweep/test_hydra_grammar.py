@@ -122,8 +122,6 @@ def test_an_experiment_needs_a_plus() -> None:
         read_command(["experiment=x"], multirun=False)
 
 
-# --- options ------------------------------------------------------------------------------------------------------
-
 SHOWN = [
     ["--cfg", "job"], ["-c", "job"], ["-c=job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "--resolve"],
     ["--cfg", "job", "-p", "retriever"], ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"],

@@ -91,9 +91,7 @@ def written(folder: Path) -> list[Any]:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_jobs_leave_and_see_what_they_do_when_hydra_starts_them(
-    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_are_those_of_hydra(typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "")
     (tmp_path / "more" / "retriever").mkdir(parents=True)
@@ -129,9 +127,7 @@ def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: p
     assert not any("hunter" in text for text in files)
 
 
-def test_password_of_a_url_in_a_config_file_is_masked_in_the_files_of_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_password_of_a_url_is_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more" / "experiment").mkdir(parents=True)
     text = "# @package _global_\nplace: http://me:hunter-2@host/a?sig=hunter-3\nagain: hunter-3\n"

@@ -76,9 +76,7 @@ def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, forke
 
 
 @pytest.mark.parametrize("ends", ["shows it", "is killed"])
-def test_record_that_another_process_is_about_to_show_is_shown_once(
-    ends: str, left: tuple[Ledger, Sweep, forked.Popen], tracker: Mlflow
-) -> None:
+def test_record_in_progress_is_shown_once(ends: str, left: tuple[Ledger, Sweep, forked.Popen], tracker: Mlflow) -> None:
     ledger, sweep, process = left
     went_on = threading.Thread(target=mlflow_sync.complete, args=(ledger, tracker, sweep))
     went_on.start()

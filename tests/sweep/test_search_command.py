@@ -100,9 +100,7 @@ def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:
         (["plan=False", "~budget", "hydra/launcher=joblib", "top_k=3"], "", "top_k=3"),
     ],
 )
-def test_a_trial_is_named_by_what_it_changes_and_never_by_where_it_is_kept(
-    trial: list[str], typed: str, name: str
-) -> None:
+def test_a_trial_is_named_by_what_it_changes_not_by_its_place(trial: list[str], typed: str, name: str) -> None:
     assert trial_name(tuple(trial), typed, ["retriever"]) == name
 
 

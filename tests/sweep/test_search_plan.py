@@ -49,9 +49,7 @@ def test_no_stage_has_more_than_one_node_a_trial(typed: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("sweep", "number"), [("range(200,600,100)", 4), ("int(interval(200,800))", 50)])
-def test_every_value_of_a_range_is_counted_up_to_the_number_of_trials(
-    typed: list[str], sweep: str, number: int
-) -> None:
+def test_values_of_a_range_count_up_to_the_number_of_trials(typed: list[str], sweep: str, number: int) -> None:
     found = bound(*typed, f"chunker.size={sweep}", "top_k=range(1,60)", "hydra.sweeper.n_trials=50")
     assert number <= distinct(found, "chunk")[0] <= number + 1  # the default's size may be one of them
     assert distinct(found, "context") == (50,)

@@ -98,9 +98,7 @@ def test_name_and_label_of_a_sweep_are_checked(configs: list[dict[str, object]],
     ("values", "meaning"),
     [((1, 3, 5), r"a scale of 1 to 5 becomes a share by \(label - 1\) / 4"), ((0.5, 85, 40), "per cent are a share")],
 )
-def test_labels_of_a_sweep_are_on_the_scale_of_their_metric(
-    tmp_path: Path, values: tuple[float, ...], meaning: str
-) -> None:
+def test_labels_of_a_sweep_are_on_its_metrics_scale(tmp_path: Path, values: tuple[float, ...], meaning: str) -> None:
     path, metric = tmp_path / "labels.csv", ContextRecall()
     rows = "".join(f"q{n},{metric.name},{value}\n" for n, value in enumerate(values))
     path.write_text(f"question_id,metric,label\n{rows}")

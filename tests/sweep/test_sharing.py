@@ -92,9 +92,7 @@ def check_joined(folder: Path, trials: int) -> None:
 
 
 @pytest.mark.nightly
-def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_commands_share_a_search_and_the_work_of_killed_ones(environment: dict[str, str], tmp_path: Path) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=8"]
     study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
@@ -114,9 +112,7 @@ def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_command_leaves_the_search_to_the_other(
-    number: signal.Signals, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_interrupted_command_leaves_rest(number: signal.Signals, environment: dict[str, str], tmp_path: Path) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=40"]
     study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
@@ -131,9 +127,7 @@ def test_an_interrupted_command_leaves_the_search_to_the_other(
 
 
 @pytest.mark.nightly
-def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_trials(
-    environment: dict[str, str], tmp_path: Path, database: Database
-) -> None:
+def test_machines_share_a_study_on_a_server(environment: dict[str, str], tmp_path: Path, database: Database) -> None:
     environment = {
         **environment, "STUDY": database().replace("postgres@", "postgres:hunter22@"),
         "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
@@ -168,9 +162,6 @@ def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: d
     assert select(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter22" not in path.read_bytes()
-
-
-# --- who is at a search, in the ledger ----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -132,9 +132,6 @@ def test_other_launchers_are_left_alone() -> None:
     assert through_queue(OmegaConf.create({"_target_": "a.JoblibLauncher"}), launch) is launch
 
 
-# --- in a job -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException], None]]:
     """Stand for submitit's handler of the signal by which SLURM takes a job back: return what sets what it raises."""
@@ -150,9 +147,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException]
 
 
 @pytest.mark.parametrize("fault", [SystemExit(-1), RuntimeError("timed-out too many times")])
-def test_what_a_job_that_is_taken_back_raises_passes_by_the_evaluation(
-    fault: BaseException, warned: Callable[[BaseException], None]
-) -> None:
+def test_exception_of_a_withdrawn_job_passes(fault: BaseException, warned: Callable[[BaseException], None]) -> None:
     warned(fault)
     caught = list[BaseException]()
 

@@ -39,9 +39,7 @@ def run(*overrides: str) -> sweeping.CommandOutcome:
 
 
 @pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
-def test_each_config_of_a_sweep_is_composed_once(
-    swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_config_is_composed_once(swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a search: each drawn trial; trial 0 and the ends of ranges are composed before it to check the space."""
     composed, compose = Counter[frozenset[str]](), Composer.compose
 

@@ -35,9 +35,7 @@ def test_jobs_keep_stages_in_the_folder_for_workers_and_the_command_keeps_the_re
         ("/tmp/workers", None, "store.worker_path: needs store.remote"),
     ],
 )
-def test_folder_that_jobs_cannot_use_is_one_sentence(
-    value: object, remote: str | None, message: str, tmp_path: Path
-) -> None:
+def test_unusable_folder_is_one_sentence(value: object, remote: str | None, message: str, tmp_path: Path) -> None:
     store = {"path": str(tmp_path), "stages": True, "remote": remote, "worker_path": value}
     with pytest.raises(ConfigError, match=message):
         open_session({"store": store}, Terminal.current(plain=True))

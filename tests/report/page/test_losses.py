@@ -91,9 +91,7 @@ def test_questions_have_the_path_of_their_evidence_and_what_lost_it() -> None:
     assert found["configs"][0]["paths"][-1] == []  # no evidence
 
 
-def test_each_text_of_a_chunk_is_on_the_page_once_and_what_does_not_fit_is_stated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_texts_of_chunks_are_on_the_page_once_and_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
     texts = PageTexts(chunk=lambda name: f"text of {name}")
     page = pages.page(source(results, texts=texts))

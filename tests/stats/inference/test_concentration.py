@@ -36,7 +36,6 @@ def test_one_document_with_a_third_of_the_questions_is_compared_by_itself_and_th
     one = dataclasses.replace(normal(3, 120, 0.1, seed=1), clusters=BIG)
     assert np.isnan(compare_with_baseline(one, 0, resamples=999).low[1:]).all()
     found = compare_parts(one, 0, resamples=999)
-    assert found is not None
     (document,) = found.dominating
     assert (len(document.questions), len(found.rest.questions)) == (40, 80)
     assert document.share == pytest.approx(1 / 3)
@@ -51,7 +50,6 @@ def test_one_document_with_a_third_of_the_questions_is_compared_by_itself_and_th
 def test_a_question_with_much_of_the_traffic_has_its_own_change_and_the_rest_an_interval(share: float) -> None:
     one = with_traffic(300, 0.15, 1, share)
     found = compare_parts(one, 0, resamples=999)
-    assert found is not None
     (question,) = found.dominating
     assert question.share == pytest.approx(share)
     assert question.questions == one.questions[:1]
@@ -68,9 +66,7 @@ def test_the_rest_is_seldom_called_better_where_nothing_is() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=30), st.booleans())
-def test_as_few_clusters_as_possible_go_and_the_others_have_enough_degrees_of_freedom(
-    sizes: list[int], by_weight: bool
-) -> None:
+def test_as_few_clusters_as_possible_go_until_degrees_of_freedom_suffice(sizes: list[int], by_weight: bool) -> None:
     counts = np.array(sizes, dtype=float)
     clusters = np.repeat(np.arange(len(sizes)), 1 if by_weight else sizes)
     one = dataclasses.replace(normal(2, len(clusters)), clusters=clusters)

@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import UNSEEN, gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate, superior
 from support.matrices import matrices, matrix, normal, turned
 
 
@@ -26,9 +26,8 @@ def test_passes_where_the_one_sided_test_of_statsmodels_rejects(margin: float) -
 
 
 def test_three_answers() -> None:
-    assert gate(normal(2, 200, 0.0), 0.1).decision == "pass"
-    assert gate(normal(2, 200, -0.2), 0.1).decision == "fail"
-    assert gate(normal(2, 200, -0.1), 0.1).decision == "inconclusive"
+    decisions = [gate(normal(2, 200, gain), 0.1).decision for gain in (0.0, -0.2, -0.1)]
+    assert decisions == ["pass", "fail", "inconclusive"]
     for beyond in (-0.01, 0.01):  # either side of the margin, nearer than the spread
         spread = np.tile([0.2, -0.2], 20) - 0.1 + beyond
         found = gate(matrix([np.full(40, 0.5), 0.5 + spread]), 0.1)
@@ -50,32 +49,17 @@ def test_few_that_differ_count_one_more_by_hand() -> None:
     assert found.slack == pytest.approx(0.02)
     losses = np.array([0.0] * 99 + [-1.0, -1.01])  # the last one is added: the mean, less the largest difference
     assert found.low == pytest.approx(0.03 + losses.mean() - 1.6602 * losses.std(ddof=1) / math.sqrt(101), rel=0.01)
-    assert found.decision == "inconclusive"
+    assert (found.decision, found.note) == ("inconclusive", FEW_DIFFER)
+    assert gate(matrix([[1.0] * 100, [1.0] * 99 + [0.0]]), 0.2).note == ""
 
 
-@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.03), (100, 0.1), (200, 0.02)])
+@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.1), (20, 0.02), (60, 0.02), (200, 0.02)])
 def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float) -> None:
     """1,000 candidates that lose one question in so many, and nothing else: 5 % pass (at most 7.1, three errors)."""
     generator = np.random.default_rng(0)
     lost = generator.random((1000, questions)) < share
     passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), share).decision == "pass" for row in lost)
     assert passed <= 71
-
-
-@pytest.mark.parametrize("questions", [50, 100])
-def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int) -> None:
-    """400 candidates, worse by the margin, that gain .01 nearly everywhere: Student's t alone passes a fifth."""
-    generator = np.random.default_rng(0)
-    passed = shown = 0
-    for drawn in generator.random((400, questions)):
-        gains = np.where(drawn < 0.9, 0.01, np.where(drawn < 0.959, -1.0, 0.0))  # a mean of -.05
-        before = np.where(gains < 0, 1.0, 0.99)
-        found = gate(matrix(np.stack([before, before + gains])), 0.05)
-        passed += found.decision == "pass"
-        shown += found.note == UNSEEN
-        assert (found.low < 0) or found.note != UNSEEN
-    assert passed <= 33  # 5 %, and three errors
-    assert shown >= 40
 
 
 def test_a_share_is_of_the_baseline_and_its_uncertainty_counts() -> None:
@@ -108,25 +92,14 @@ def test_same_scores_pass_only_where_the_rule_of_three_leaves_less_than_the_marg
     assert gate(matrix(np.zeros((2, 12))), 0.0).decision == "pass"  # and here nothing
 
 
-@pytest.mark.parametrize("questions", [20, 60, 150])
-def test_near_twins_that_are_worse_by_the_margin_seldom_pass(questions: int) -> None:
-    """Of 1,000 candidates that lose one question in fifty 5 % pass a margin of .02 (at most 7.1, three errors)."""
-    lost = np.random.default_rng(1).random((1000, questions)) < 0.02
-    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), 0.02).decision == "pass" for row in lost)
-    assert passed <= 71
-
-
 def test_superiority_is_a_gain_that_is_shown() -> None:
-    assert superior(normal(2, 200, 0.2), 0.1).decision == "pass"
-    assert superior(normal(2, 200, 0.0), 0.1).decision == "fail"
-    assert superior(normal(2, 200, 0.1), 0.1).decision == "inconclusive"
+    decisions = [superior(normal(2, 200, gain), 0.1).decision for gain in (0.2, 0.0, 0.1)]
+    assert decisions == ["pass", "fail", "inconclusive"]
 
 
 def test_mean_reaches_a_bound_where_its_whole_interval_does() -> None:
     scores = matrix([[0.2, 0.8] * 50])
-    assert reaches(scores, 0.3).decision == "pass"
-    assert reaches(scores, 0.5).decision == "inconclusive"
-    assert reaches(scores, 0.7).decision == "fail"
+    assert [reaches(scores, bound).decision for bound in (0.3, 0.5, 0.7)] == ["pass", "inconclusive", "fail"]
     error = 0.3 * math.sqrt(100 / 99 / 100)
     assert reaches(scores, 0.3).low == pytest.approx(0.2 - 1.6604 * error, rel=0.01)
     assert reaches(dataclasses.replace(scores, higher_is_better=False), 0.7).decision == "pass"
@@ -221,18 +194,19 @@ def rare(questions: int, gain: float, loss: float, losing: float, seed: int) -> 
     return matrix(np.stack([base, base + gains]))
 
 
-def test_a_pass_by_losses_that_were_seen_and_are_rare_is_wrong_one_time_in_twenty_at_most() -> None:
-    """600 candidates worse by the margin that lose 1 on 18 of 300: at most 7.7 % pass, three errors (by t 10)."""
-    passed = sum(gate(rare(300, 0.01, 1.0, 0.059, seed), 0.05).decision == "pass" for seed in range(600))
-    assert passed <= 46
+@pytest.mark.parametrize(("questions", "unseen"), [(50, 60), (100, 60), (300, 0)])
+def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int, unseen: int) -> None:
+    """600 candidates worse by the margin that lose 1 on 6 of 100: at most 7.7 % pass, three errors (by t: 20, 10)."""
+    found = [gate(rare(questions, 0.01, 1.0, 0.059, seed), 0.05) for seed in range(600)]
+    assert sum(one.decision == "pass" for one in found) <= 46
+    assert sum(one.note == UNSEEN for one in found) >= unseen
+    assert all(one.low < 0 for one in found if one.note == UNSEEN)
 
 
 @pytest.mark.parametrize(
     ("questions", "gain", "loss", "losing"), [(50, 0.02, 0.3, 0.06), (100, 0.02, 0.6, 0.03), (300, 0.02, 0.3, 0.06)]
 )
-def test_a_fail_where_few_questions_gain_much_is_wrong_one_time_in_twenty_at_most(
-    questions: int, gain: float, loss: float, losing: float
-) -> None:
+def test_a_fail_beside_few_large_gains_is_seldom_wrong(questions: int, gain: float, loss: float, losing: float) -> None:
     """300 equal candidates that lose a little and gain much on few: at most 8.8 % fail, three errors (t: 19, 20, 7)."""
     drawn = [rare(questions, gain, loss, losing, seed) for seed in range(300)]
     found = [gate(dataclasses.replace(one, values=1 - one.values), 0.0) for one in drawn]

@@ -36,14 +36,6 @@ def test_detectable_effect_is_that_of_statsmodels(questions: int) -> None:
     assert (found.questions, found.clusters) == (questions, questions)
 
 
-def test_what_is_detectable_is_found_four_times_in_five() -> None:
-    generator = np.random.default_rng(0)
-    effect = estimate_power(normal(2, 50, seed=8)).detectable[1]
-    spread = estimate_power(normal(2, 50, seed=8)).spread[1]
-    samples = generator.normal(effect, spread, (2000, 50))
-    assert (stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.03)
-
-
 @pytest.mark.parametrize(("effect", "spread"), [(0.02, 0.2), (0.1, 0.3), (0.05, 0.05)])
 def test_questions_needed_are_those_of_statsmodels(effect: float, spread: float) -> None:
     expected = TTestPower().solve_power(effect_size=effect / spread, alpha=0.05, power=0.8)

@@ -25,9 +25,7 @@ def drawn(seed: int, *, labels: int = 50, questions: int = 500) -> tuple[np.ndar
 
 
 @pytest.mark.parametrize(("signs", "truth"), [((1, 0), 0.5), ((-1, 1), 0.1)])
-def test_intervals_hold_where_the_judge_is_biased_and_are_narrower_than_those_of_labels_alone(
-    signs: tuple[float, float], truth: float
-) -> None:
+def test_intervals_hold_for_a_biased_judge_and_are_narrower(signs: tuple[float, float], truth: float) -> None:
     held, ours, alone = 0, [], []
     for seed in range(400):
         judged, labels = drawn(seed)
@@ -56,9 +54,7 @@ def test_the_weight_is_that_of_the_paper_where_labels_are_apart() -> None:
 
 
 @given(st.integers(0, 200))
-def test_a_judge_that_is_always_right_leaves_the_mean_of_all_and_one_that_is_constant_that_of_the_labels(
-    seed: int,
-) -> None:
+def test_right_judge_leaves_the_mean_of_all_and_a_constant_one_that_of_the_labels(seed: int) -> None:
     people = (np.random.default_rng(seed).random((1, 100)) < 0.5).astype(float)
     labels = np.where(np.arange(100) < 30, people, np.nan)
     right = prediction_powered(matrix(people), labels, (1,))
@@ -164,9 +160,7 @@ def test_ten_equal_marks_are_no_certainty(right: float, agreement: float) -> Non
 @given(
     st.integers(10, 40), st.integers(0, 10**6), st.sampled_from([0.5, 0.9, 0.98]), st.sampled_from([0.8, 0.95, 0.999])
 )
-def test_intervals_of_marks_contain_their_value_within_its_bounds_and_widen_with_the_level(
-    labels: int, seed: int, share: float, level: float
-) -> None:
+def test_intervals_of_marks_are_bounded_and_widen(labels: int, seed: int, share: float, level: float) -> None:
     judged, known = marks(share, 0.8, labels, 80, seed)
     for rows, signs, bounds in ((1, (1.0,), (0.0, 1.0)), (2, (-1.0, 1.0), (-1.0, 1.0))):
         found = prediction_powered(matrix(judged[:rows]), known[:rows], signs, level)

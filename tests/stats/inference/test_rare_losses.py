@@ -56,16 +56,8 @@ def test_a_large_share_of_large_gains_survives_and_small_gains_do_not() -> None:
     assert not rare_losses(np.where(gaining, 0.05, 0.0), np.arange(60), 0.6).survives
     assert not rare_losses(np.zeros(60), np.arange(60), 0.6).survives
     assert not rare_losses(np.where(gaining, -1.0, 0.0), np.arange(60), 1.0).survives
-
-
-def test_two_losses_among_equal_gains_are_no_improvement() -> None:
-    """The resampled critical value of such differences is that of 84 %, which a lead must not be measured by."""
-    gains = np.where(np.arange(200) < 2, -1.0, 0.031)
-    found = rare_losses(gains, np.arange(200), 1.0)
-    assert (found.survives, found.seen) == (False, 2)
-
-
-# --- seen, and large ----------------------------------------------------------------------------------------------
+    found = rare_losses(np.where(np.arange(200) < 2, -1.0, 0.031), np.arange(200), 1.0)
+    assert (found.survives, found.seen) == (False, 2)  # the resampled critical value of such differences is of 84 %
 
 
 def test_losses_are_seen_where_ten_clusters_lose_half_a_mean_gain() -> None:
@@ -83,9 +75,6 @@ def test_the_largest_loss_follows_from_bounds_where_there_are_any() -> None:
     assert largest_losses(scores) == (largest_loss(scores, falls=True), largest_loss(scores, falls=False))
     assert largest_loss(scores * 100, falls=True) == pytest.approx(70)
     assert largest_loss(np.zeros(0), falls=True) == 0
-
-
-# --- p-values -----------------------------------------------------------------------------------------------------
 
 
 def test_the_chance_is_that_of_exponential_weights() -> None:

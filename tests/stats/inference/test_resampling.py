@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums, deviations, draws
-from support.matrices import matrix, normal
+from ragsweep.stats.inference.resampling import cluster_scores, deviations, draws
+from support.matrices import matrix
 
 
 def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
@@ -23,11 +23,6 @@ def test_sums_of_clusters_by_hand() -> None:
     assert data.sums.tolist() == [[1.0, -1.0]]  # (1 - 3) + (6 - 3), (2 - 3) + (3 - 3)
     assert data.sizes.tolist() == [2, 2]
     assert data.errors[0] == pytest.approx(np.sqrt(2 * (1 + 1)) / 4)
-
-
-def test_error_of_single_questions_is_the_ordinary_one() -> None:
-    one = normal(3, 40)
-    assert cluster_scores(one.values, one.clusters).errors == pytest.approx(stats.sem(one.values, axis=1))
 
 
 def test_error_of_equal_clusters_is_that_of_statsmodels() -> None:
@@ -86,8 +81,3 @@ def test_a_spread_that_is_rounding_is_none() -> None:
     shifted = one.values[1] + 0.3 - one.values[1]
     assert cluster_scores(shifted[None, :], one.clusters).errors.tolist() == [0.0]
     assert cluster_scores(np.empty((2, 0)), np.empty(0, dtype=np.int64)).clusters == 0
-
-
-def test_clusters_in_any_order_are_summed() -> None:
-    rows = np.arange(12.0).reshape(2, 6)
-    assert cluster_sums(rows, np.array([2, 0, 1, 0, 2, 1])).tolist() == [[4, 7, 4], [16, 19, 16]]

@@ -34,11 +34,10 @@ def test_better_on_average_worse_in_one_slice() -> None:
     slices = by_slice(one, labelled(one, 4))
     first = slices[0]
     assert (first.label, first.value, first.questions, first.small) == ("category", "v0", 100, False)
-    assert reversals(compare_with_baseline(one, 0), slices) == (Reversal(1, "category", "v0", False),)
+    found = (Reversal(1, "category", "v0", False),)
+    assert reversals(compare_with_baseline(one, 0), slices) == found
     other = turned(one)
-    assert reversals(compare_with_baseline(other, 0), by_slice(other, labelled(other, 4))) == (
-        Reversal(1, "category", "v0", False),
-    )
+    assert reversals(compare_with_baseline(other, 0), by_slice(other, labelled(other, 4))) == found
     assert [bool(s.better[1]) for s in slices] == [False, True, True, True]
 
 
@@ -71,9 +70,8 @@ def test_an_unsure_loss_in_a_slice_is_a_warning_that_is_marked() -> None:
 def test_estimates_and_errors_are_those_of_the_slice_alone() -> None:
     one = normal(3, 60)
     for part in by_slice(one, labelled(one, 3)):
-        alone = compare_with_baseline(
-            one.select_questions(np.array([label == part.value for label in labelled(one, 3)["category"]])), 0
-        )
+        chosen = np.array(labelled(one, 3)["category"]) == part.value
+        alone = compare_with_baseline(one.select_questions(chosen), 0)
         assert part.estimate == pytest.approx(alone.estimate)
         assert part.p[1:] == pytest.approx(alone.randomisation[1:], abs=0.02)
         assert (part.high - part.low > alone.high - alone.low - 1e-12).all()  # wider: more are looked at
@@ -138,9 +136,8 @@ def test_constants_and_order_of_configs_mean_nothing(one: Matrix, seed: int) -> 
     order = np.random.default_rng(seed).permutation(len(one.values)).tolist()
     moved = dataclasses.replace(one.select_configs(order), values=one.values[order] + 5)
     labels = labelled(one, 2)
-    for part, other in zip(
-        by_slice(one, labels, resamples=200), by_slice(moved, labels, order.index(0), resamples=200), strict=True
-    ):
+    parts, others = by_slice(one, labels, resamples=200), by_slice(moved, labels, order.index(0), resamples=200)
+    for part, other in zip(parts, others, strict=True):
         assert other.estimate == pytest.approx(part.estimate[order], abs=1e-9)
         assert other.low == pytest.approx(part.low[order], abs=1e-4, nan_ok=True)
         assert other.p == pytest.approx(part.p[order], abs=0.01, nan_ok=True)
