@@ -42,7 +42,7 @@ def search(settings: dict[str, Any]) -> float:
     begun = time.monotonic()
     first = tuple(((f"x={n}",), {"x": float(n)}) for n in range(settings.get("queued", 0)))
     sampler = {"name": "random", "seed": 1}
-    plan = StudyPlan("s", ("minimize",), "", sampler, settings["trials"], first, settings.get("lapse", 90))
+    plan = StudyPlan("s", ("minimize",), "", sampler, settings["trials"], first, lapse=settings.get("lapse", 90))
     storage = open_storage(settings["url"])
     study = open_study(plan, read_space(["x=interval(0,1000)"], {}), storage)
     opened = time.monotonic() - begun
