@@ -66,7 +66,7 @@ def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureF
     assert judge(["calibrate", labels, "--verdicts", given]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert FAITHFUL in printed
-    assert "corrected for its errors" in printed
+    assert "corrected for errors" in printed
 
 
 def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
