@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.judge_agreement import measure
-from recorded import a_result, changed_table
-from scored import refuse
+from support.results import a_result, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
 
@@ -37,6 +37,10 @@ def drawn(count: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]
     return dict(zip(ids, passed.astype(float), strict=True)), dict(zip(ids, right.astype(float), strict=True))
 
 
+def rows_of(values: Mapping[str, float], name: str = "value") -> list[dict[str, Any]]:
+    return [{"question_id": one, "metric": FAITHFUL, name: value} for one, value in values.items()]
+
+
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert judge([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -45,14 +49,8 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts, people = drawn(400)
     labelled = dict(list(people.items())[:100])
-    labels = written(
-        tmp_path / "labels.jsonl",
-        [{"question_id": one, "metric": FAITHFUL, "label": bool(value)} for one, value in labelled.items()],
-    )
-    given = written(
-        tmp_path / "verdicts.jsonl",
-        [{"question_id": one, "metric": FAITHFUL, "value": value} for one, value in verdicts.items()],
-    )
+    labels = written(tmp_path / "labels.jsonl", rows_of({one: bool(value) for one, value in labelled.items()}, "label"))
+    given = written(tmp_path / "verdicts.jsonl", rows_of(verdicts))
     (found,) = told(capsys, "calibrate", labels, "--verdicts", given)
     both = [(verdicts[one], value) for one, value in labelled.items()]
     assert (found["n_verdicts"], found["n_compared"]) == (400, 100)
@@ -63,10 +61,6 @@ def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureF
     low, high = found["corrected_passed"][1:]
     assert low <= truth <= high
     assert found["corrected_mean"][1] <= truth <= found["corrected_mean"][2]
-    assert judge(["calibrate", labels, "--verdicts", given]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert FAITHFUL in printed
-    assert "corrected for errors" in printed
 
 
 def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,9 +122,6 @@ def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
     assert scores.corrected_mean.value == pytest.approx(scores.mean - 0.1, abs=1e-3)
 
 
-# --- from the ledger ----------------------------------------------------------------------------------------------
-
-
 def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result:
     """Make a result with one judged metric."""
     ids = [f"q{n}" for n in range(len(scores))]
@@ -157,43 +148,27 @@ def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.Ca
     assert found["differing"] == []
     assert found["metrics"][FAITHFUL]["n"] == 3
     assert found["metrics"][FAITHFUL]["spread"] == pytest.approx(0.5)
-    assert judge(["noise", "run0", "run1", "--path", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "0.500 per question" in printed
-    assert "warning" not in printed
 
 
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        (judged([0.1, 0.2]), "same judge.replicate"),
-        (judged([0.1, 0.2], 1, top_k="9"), "differ in more than chance: top_k"),
-    ],
-)
-def test_what_is_no_repetition_is_said(
-    other: Result, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recorded(tmp_path, judged([0.1, 0.3]), other)
-    assert judge(["noise", "run0", "run1", "--path", str(tmp_path)]) == 0
-    assert said in capsys.readouterr().out
+def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path, judged([0.1, 0.3]), judged([0.1, 0.2]), judged([0.1, 0.2], 1, top_k="9"))
+    for run, said in (("run1", "same judge.replicate"), ("run2", "differ in more than chance: top_k")):
+        assert judge(["noise", "run0", run, "--path", str(tmp_path)]) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path, judged([1.0, 0.0, math.nan]))
-    labels = written(
-        tmp_path / "labels.jsonl", [{"question_id": f"q{n}", "metric": FAITHFUL, "label": 1} for n in range(3)]
-    )
+    labels = written(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
     (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
 
 
-def test_labels_without_a_verdict_are_counted_by_the_reason_of_the_failed_judgement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = judged([1.0, 0.0, math.nan, math.nan, math.nan])
     why = [{}, {}, {FAITHFUL: "truncated"}, {FAITHFUL: "truncated"}, {FAITHFUL: "malformed"}]
     recorded(tmp_path, replace(result, outcomes=changed_table(result, {"unscored": list(map(json.dumps, why))})))
-    rows = [{"question_id": f"q{n}", "metric": FAITHFUL, "label": 1} for n in range(6)]
+    rows = rows_of({f"q{n}": 1 for n in range(6)}, "label")
     source = ("--run", "run0abc", "--path", str(tmp_path))
     (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)
     unknown = "not among the judged questions (are the ids the same?)"
@@ -206,21 +181,8 @@ def test_labels_without_a_verdict_are_counted_by_the_reason_of_the_failed_judgem
 
 
 def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no ledger\.db in it"):
-        judge(["noise", "a", "b", "--path", str(tmp_path)])
     recorded(tmp_path, judged([1.0]), judged([0.0]))
-    with pytest.raises(InputError, match="2 runs begin with"):
-        judge(["noise", "run", "run0", "--path", str(tmp_path)])
     with pytest.raises(InputError, match='no result of a run "x%"'):
         judge(["noise", "x%", "run0", "--path", str(tmp_path)])
     with pytest.raises(InputError, match="not both runs have the metric"):
         judge(["noise", "run0", "run1", "--metric", "mrr", "--path", str(tmp_path)])
-
-
-def test_labels_of_another_scale_are_refused_with_their_lines(tmp_path: Path) -> None:
-    verdicts, people = drawn(40)
-    rows = [{"question_id": one, "metric": FAITHFUL, "label": 4 + value} for one, value in people.items()]
-    labels = written(tmp_path / "labels.jsonl", rows)
-    given = [{"question_id": one, "metric": FAITHFUL, "value": value} for one, value in verdicts.items()]
-    with pytest.raises(InputError, match=r"labels\.jsonl:1: the label . .* is not within 0 to 1; a scale of 1 to 5"):
-        judge(["calibrate", labels, "--verdicts", written(tmp_path / "verdicts.jsonl", given)])
