@@ -145,7 +145,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from faults import Executor, Node, Spec, open_store
+from support.inputs.write_faults import Executor, Node, Spec, open_store
 from ragsweep.core.types import Embeddings
 
 class Heard:

@@ -192,9 +192,8 @@ def test_database_of_flipped_bytes_serves_nothing_wrong(suffix: str, folder: Pat
     draw, told = random.Random(suffix), 0
     filled(folder)
     kept = folder.with_name("kept")
-    code = (
-        f"from faults import *; Small(print).results(Executor(open_store(Path({str(folder)!r}), print))); os._exit(0)"
-    )
+    graph = f"Small(print).results(Executor(open_store(Path({str(folder)!r}), print)))"
+    code = f"from support.inputs.write_faults import *; {graph}; os._exit(0)"
     if suffix:  # a process that is killed leaves what it wrote beside the database
         shutil.rmtree(folder)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}

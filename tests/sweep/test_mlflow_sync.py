@@ -34,7 +34,7 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
-from recorded import a_result
+from support.results import a_result
 
 class Slow(Mlflow):
     def log_result(self, result, at):

@@ -219,7 +219,8 @@ CHANGES: Mapping[str, str] = {
     "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body": "{{q: '{{question}}'}}",
     "answer": "said", "contexts": "texts[*]",
     "scores": "weights[*]", "key_header": "api-key", "answers": "false",
-    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
+    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'",
+    "function": "support.parts.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
     "baseline": "1", "loss": ".01",
     "success.metric": "mrr", "unanswerable": "0", "margin": ".1",
@@ -427,7 +428,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "query=rewrite": ["llm=vllm", "llm.model=m"],
         "system=http": ["system.url=http://host/ask"],
         "system=search": ["system.url=http://host/ask"],
-        "system=python": ["system.function=toys.built"],
+        "system=python": ["system.function=support.parts.built"],
         "llm=vllm": ["llm.model=m"],
         "llm=gguf": ["llm.model=smollm2"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
@@ -557,7 +558,7 @@ def test_keys_of_metrics_are_the_classified_ones() -> None:
 
 SHOW = """
 import sys
-from configs import prepare
+from support.commands import prepare
 from ragsweep.stages.graph import walk
 from ragsweep.sweep.running.session import Session
 
