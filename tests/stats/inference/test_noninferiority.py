@@ -53,13 +53,18 @@ def test_few_that_differ_count_one_more_by_hand() -> None:
     assert found.decision == "inconclusive"
 
 
-@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.03), (100, 0.1), (200, 0.02)])
-def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float) -> None:
-    """1,000 candidates that lose one question in so many, and nothing else: 5 % pass (at most 7.1, three errors)."""
-    generator = np.random.default_rng(0)
-    lost = generator.random((1000, questions)) < share
+@pytest.mark.parametrize(
+    ("questions", "share", "seed"),
+    [(60, 0.05, 0), (100, 0.03, 0), (100, 0.1, 0), *((questions, 0.02, 1) for questions in (20, 60, 150))],
+)
+def test_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float, seed: int) -> None:
+    """400 candidates that lose one question in so many, and nothing else: 5 % pass (at most 8.2, three errors).
+
+    Student's t alone passes 42 to 270 of these.
+    """
+    lost = np.random.default_rng(seed).random((400, questions)) < share
     passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), share).decision == "pass" for row in lost)
-    assert passed <= 71
+    assert passed <= 33
 
 
 @pytest.mark.parametrize("questions", [50, 100])
@@ -106,14 +111,6 @@ def test_same_scores_pass_only_where_the_rule_of_three_leaves_less_than_the_marg
     assert gate(matrix(np.ones((2, 40)), np.arange(40) % 20), 0.1).decision == "inconclusive"  # 20 clusters
     assert gate(matrix(np.full((2, 40), 0.1)), 0.01).decision == "pass"  # no question has more than .1 to lose
     assert gate(matrix(np.zeros((2, 12))), 0.0).decision == "pass"  # and here nothing
-
-
-@pytest.mark.parametrize("questions", [20, 60, 150])
-def test_near_twins_that_are_worse_by_the_margin_seldom_pass(questions: int) -> None:
-    """Of 1,000 candidates that lose one question in fifty 5 % pass a margin of .02 (at most 7.1, three errors)."""
-    lost = np.random.default_rng(1).random((1000, questions)) < 0.02
-    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), 0.02).decision == "pass" for row in lost)
-    assert passed <= 71
 
 
 def test_superiority_is_a_gain_that_is_shown() -> None:
