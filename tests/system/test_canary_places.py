@@ -126,6 +126,7 @@ def prepare(folder: Path, place: Place, text: str) -> list[str]:
         "--config-dir",
         str(folder / "own"),
         *overrides,
+        "headline=[context_ndcg]",  # a chart of each metric takes as long as the sweep
         *(["+more=mine"] if file else []),
         *given,
     ]

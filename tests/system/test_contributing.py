@@ -53,7 +53,7 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     assert contract.returncode == 0, contract.stdout
     assert " passed" in contract.stdout
     metrics = ("metrics=[retrieval,mine]", "llm=first", "headline=[first_chunk,digit_share]")
-    overrides = ("retriever=bm25,shortest", "dataset.limit=20", *metrics)
+    overrides = ("retriever=bm25,shortest", "embedder=hashing", "dataset.limit=20", *metrics)
     swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
     assert "shortest" in swept.stdout

@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
-from qdrant_client import QdrantClient, models
 
 
 class Server(ThreadingHTTPServer):
@@ -19,6 +18,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, key: str = "") -> None:
+        from qdrant_client import QdrantClient  # takes seconds, and every process collects all tests
+
         super().__init__(("127.0.0.1", 0), _Handler)
         self.engine = QdrantClient(":memory:")
         self.key = key
@@ -35,6 +36,8 @@ class Server(ThreadingHTTPServer):
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         """Answer a call; raise KeyError for an unknown one."""
+        from qdrant_client import models
+
         _, name, *rest = path.split("?")[0].strip("/").split("/")
         match method, rest:
             case "GET", ["exists"]:

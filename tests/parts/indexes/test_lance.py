@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import lancedb
 import numpy as np
 import pytest
 
@@ -64,13 +63,19 @@ def exact(vectors: Floats = VECTORS, depth: int = 10) -> Any:
     return Flat().search(Flat().build(vectors), vectors, QUERIES, depth)
 
 
+def connect(place: Path | str) -> Any:
+    import lancedb  # takes seconds, and every process collects all tests
+
+    return lancedb.connect(place)
+
+
 def names(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("*.lance")}
 
 
 def version_of(folder: Path) -> int:
     (name,) = names(folder)
-    return int(lancedb.connect(folder).open_table(name).version)
+    return int(connect(folder).open_table(name).version)
 
 
 class Killed(BaseException):
@@ -100,7 +105,7 @@ def leave_incomplete(part: LanceTable, vectors: Floats, patch: pytest.MonkeyPatc
 def test_enough_effort_finds_and_scores_what_the_exact_index_does(make: Any, folder: Path) -> None:
     part = make(str(folder))
     index = part.build(VECTORS)
-    assert [table.index_type for table in lancedb.connect(folder).open_table(name_of(index)).list_indices()]
+    assert [table.index_type for table in connect(folder).open_table(name_of(index)).list_indices()]
     found = part.search(index, VECTORS, QUERIES, 10)
     np.testing.assert_array_equal(found.positions, exact().positions)
     np.testing.assert_array_equal(found.scores, exact().scores)
@@ -156,7 +161,7 @@ def test_complete_table_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Mon
 def test_table_that_a_kill_left_is_never_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_incomplete(LanceHnsw(str(tmp_path)), FEW, monkeypatch)
     (name,) = names(tmp_path)
-    table = lancedb.connect(tmp_path).open_table(name)
+    table = connect(tmp_path).open_table(name)
     table.delete("position >= 40")
     part = LanceHnsw(str(tmp_path))
     index = {"table": np.frombuffer(name.encode(), np.uint8)}
@@ -171,27 +176,27 @@ def test_in_object_storage_an_incomplete_table_is_left_to_whoever_fills_it(
     leave_incomplete(LanceHnsw(place), FEW, monkeypatch)
     with pytest.raises(CallFailed, match="is incomplete: another process fills it, or was killed"):
         LanceHnsw(place).build(FEW)
-    lancedb.connect(place).drop_table(*names(tmp_path))
+    connect(place).drop_table(*names(tmp_path))
     part = LanceHnsw(place)
     assert_equal(part.search(part.build(FEW), FEW, QUERIES, 10), exact(FEW))
 
 
 def test_deleted_table_is_filled_again(tmp_path: Path) -> None:
     index = LanceHnsw(str(tmp_path)).build(FEW)
-    lancedb.connect(tmp_path).drop_table(*names(tmp_path))
+    connect(tmp_path).drop_table(*names(tmp_path))
     assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW))
 
 
 def test_what_others_add_to_a_table_is_not_searched(tmp_path: Path) -> None:
     index = LanceHnsw(str(tmp_path)).build(FEW)
-    table = lancedb.connect(tmp_path).open_table(*names(tmp_path))
+    table = connect(tmp_path).open_table(*names(tmp_path))
     table.add([{"position": 3, "vector": QUERIES[0]}])
     assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW))
 
 
 def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
     index = LanceHnsw(str(tmp_path)).build(FEW)
-    table = lancedb.connect(tmp_path).open_table(*names(tmp_path))
+    table = connect(tmp_path).open_table(*names(tmp_path))
     table.delete("position = 3")
     table.tags.update("complete", table.version)
     with pytest.raises(EndpointFailed, match="holds 59 vectors, 60 of them indexed, not 60; delete it"):
@@ -255,7 +260,7 @@ def test_table_in_object_storage_is_filled_once_and_found_again(
     part = LanceHnsw(place, ef_search=600)
     monkeypatch.setattr(part, "_make", None)
     assert_equal(part.search(index, VECTORS, QUERIES, 10), exact())
-    assert lancedb.connect(place).open_table(name_of(index)).tags.list()["complete"]["version"] == 2
+    assert connect(place).open_table(name_of(index)).tags.list()["complete"]["version"] == 2
     part.check_ship()
 
 
@@ -284,7 +289,7 @@ def assert_whole(folder: Path) -> None:
     ideal = Flat().search(Flat().build(vectors), vectors, vectors[:50], 10).positions
     assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, ideal, strict=True)]) > 0.95
     (name,) = names(folder)
-    assert lancedb.connect(folder).open_table(name).count_rows() == 6000
+    assert connect(folder).open_table(name).count_rows() == 6000
 
 
 @pytest.mark.nightly

@@ -5,8 +5,6 @@ from __future__ import annotations
 from io import BytesIO
 from itertools import accumulate
 
-from pypdf import PdfWriter
-
 
 def line(text: str) -> str:
     """Return a content stream that prints one line of text."""
@@ -49,6 +47,8 @@ def _file(objects: list[str]) -> bytes:
 
 
 def _encrypted(data: bytes, password: str) -> bytes:
+    from pypdf import PdfWriter
+
     writer, file = PdfWriter(clone_from=BytesIO(data)), BytesIO()
     writer.encrypt(password, algorithm="RC4-128")
     writer.write(file)
