@@ -178,7 +178,7 @@ def quality(
     for name in given.variants:
         if name not in found:
             result = evaluate(Session(), scifact, *{**VARIANTS, **OTHERS}[name], *search)
-            found[name] = result.summaries["ndcg_at_10"].value
+            found[name] = result.summaries.metrics["ndcg_at_10"].value
             print(f"quality, {name}: {found[name]:.4f}", flush=True)
             keep(found)
 

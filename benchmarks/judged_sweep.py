@@ -110,7 +110,7 @@ def main() -> None:
 def report(results: list[Result], server: LlmServer, given: argparse.Namespace, seconds: float) -> None:
     answered = Counter(one.request.digest for one in server.answered)
     twice = sum(times - 1 for times in answered.values())
-    scored = {name: sum(one.summaries[name].n_scored for one in results) for name in
+    scored = {name: sum(one.summaries.metrics[name].n_scored for one in results) for name in
               ("ragas_context_precision", "ragas_faithfulness")}  # fmt: skip
     contexts = scored["ragas_context_precision"] * TOP_K
     print(f"{len(results)} configs, {given.questions} questions, {seconds:.0f} s; verdicts: {scored}")

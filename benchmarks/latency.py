@@ -38,15 +38,15 @@ def sweep(folder: Path, backend: str) -> list[Result]:
 
 def overlap(first: Result, second: Result) -> bool:
     """Return whether the intervals of two configs overlap, or less than a millisecond separates them."""
-    low, high = sorted((one.summaries[NAME] for one in (first, second)), key=lambda one: one.value)
+    low, high = sorted((one.summaries.metrics[NAME] for one in (first, second)), key=lambda one: one.value)
     return high.value - low.value < LEAST_MS or not high.low > low.high
 
 
 def row(results: list[Result], hogs: int, load: float) -> str:
     """Return a line of the table: what each rule would state about pairs of equal configs."""
-    values = [one.summaries[NAME].value for one in results]
+    values = [one.summaries.metrics[NAME].value for one in results]
     pairs = list(itertools.combinations(results, 2))
-    ratios = [max(a.summaries[NAME].value / b.summaries[NAME].value, b.summaries[NAME].value / a.summaries[NAME].value)
+    ratios = [max(a.summaries.metrics[NAME].value / b.summaries.metrics[NAME].value, b.summaries.metrics[NAME].value / a.summaries.metrics[NAME].value)
               for a, b in pairs]  # fmt: skip
     stated = [sum(ratio >= RATIO for ratio in ratios), sum(not overlap(*pair) for pair in pairs),
               sum(latency_apart(*pair, NAME) for pair in pairs)]  # fmt: skip

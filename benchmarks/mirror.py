@@ -55,21 +55,21 @@ def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
     client = MlflowClient(tracker.uri)
-    tags = {"mlflow.parentRunId": parent, "ragsweep.kind": "config", "ragsweep.signature": result.signature,
+    tags = {"mlflow.parentRunId": parent, "ragsweep.kind": "config", "ragsweep.signature": result.run.signature,
             "ragsweep.job": "0", "mlflow.source.name": "hand", "mlflow.source.type": "LOCAL"}  # fmt: skip
-    run = client.create_run(EXPERIMENT[tracker.uri], round(result.started * 1000), tags, result.name).info.run_id
+    run = client.create_run(EXPERIMENT[tracker.uri], round(result.run.started * 1000), tags, result.name).info.run_id
     now = round(time.time() * 1000)
     metrics = [Metric(key, value, now, 0) for key, value in files.metrics(result).items()]
-    client.log_batch(run, metrics, [Param(key, value) for key, value in result.parameters.items()])
-    facts = json.dumps(vars(result.dataset), default=str)
+    client.log_batch(run, metrics, [Param(key, value) for key, value in result.run.parameters.items()])
+    facts = json.dumps(vars(result.run.dataset), default=str)
     dataset = Dataset("python", "d" * 36, "hand", facts, profile=facts)
     inputs = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", "c" * 64)]
     client.log_inputs(run, [DatasetInput(dataset, inputs)])
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.yaml").write_bytes(files.yaml(result.config))
+        Path(folder, "config.yaml").write_bytes(files.yaml(result.run.config))
         Path(folder, "outcomes.parquet").write_bytes(files.parquet(result))
         client.log_artifacts(run, folder)
-    client.set_terminated(run, "FINISHED", round(result.ended * 1000))
+    client.set_terminated(run, "FINISHED", round(result.run.ended * 1000))
 
 
 EXPERIMENT: dict[str, str] = {}
@@ -110,7 +110,7 @@ def main() -> None:
         medians = {"by hand": statistics.median(hand[5:]), "log_result": statistics.median(ours[5:])}
         print(", ".join(f"{name} {median:.1f} ms a config" for name, median in medians.items()))
         ratio = statistics.median(mine / theirs for mine, theirs in zip(ours[5:], hand[5:], strict=True))
-        print(f"ratio {ratio:.2f} ({len(files.metrics(result))} metrics, {len(result.parameters)} parameters)")
+        print(f"ratio {ratio:.2f} ({len(files.metrics(result))} metrics, {len(result.run.parameters)} parameters)")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def quality(kept: Figures, keep: Callable[[], None]) -> None:
         for config, overrides in CONFIGS.items():
             if config not in found:
                 more = [*LIMITS.get(name, []), *([f"retriever.language={language}"] if config == "BM25" else [])]
-                summary = evaluate(Session(), collection(name), *overrides, *more).summaries["ndcg_at_10"]
+                summary = evaluate(Session(), collection(name), *overrides, *more).summaries.metrics["ndcg_at_10"]
                 found[config], found["questions"] = summary.value, summary.n_scored
                 print("quality", name, config, found[config], flush=True)
                 keep()

@@ -442,7 +442,7 @@ def repeats(replications: int) -> list[str]:
 
 def _pairs_of_answers(pair: Sequence[Result]) -> Doubles:
     """Return the differences of the n-th answers of two configs, of all questions."""
-    first, second = (one.outcomes.repetitions.scores["m"] for one in pair if one.outcomes.repetitions)
+    first, second = (one.questions.repetitions.scores["m"] for one in pair if one.questions.repetitions)
     count = min(first.shape[1], second.shape[1])
     return np.asarray(second[:, :count] - first[:, :count]).ravel()
 

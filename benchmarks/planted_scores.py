@@ -210,7 +210,7 @@ def real(collection: str, store: str) -> Doubles:
     ledger = Ledger(Path(store))
     for sweep in reversed(ledger.sweeps()):
         found = [record.outcome for record in ledger.records(sweep.id) if isinstance(record.outcome, Result)]
-        if found and f"dataset.path={folder}" in found[0].overrides:
+        if found and f"dataset.path={folder}" in found[0].run.overrides:
             return score_matrix(found, "ndcg_at_10").values
     raise RuntimeError(f"no sweep over {folder} in {store}")
 

@@ -44,9 +44,9 @@ def evaluate(session: Session, folder: Path, *overrides: str) -> Result:
 
 
 def row(result: Result, *cells: str) -> str:
-    values = " / ".join(f"{result.summaries[name].value:.4f}".lstrip("0") for name in METRICS)
-    asked = result.summaries["ndcg_at_10"].n_scored
-    latency = result.summaries["latency_p95_ms"].value
+    values = " / ".join(f"{result.summaries.metrics[name].value:.4f}".lstrip("0") for name in METRICS)
+    asked = result.summaries.metrics["ndcg_at_10"].n_scored
+    latency = result.summaries.metrics["latency_p95_ms"].value
     return "| " + " | ".join([*cells, values, str(asked), f"{latency:.1f}"]) + " |"
 
 

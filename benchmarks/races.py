@@ -76,7 +76,8 @@ def swept(data: list[str], lead: float, seed: int, race: str | None) -> tuple[in
         ledger = Ledger(Path(store))
         found = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
         lost = any(
-            isinstance(one, Result) and one.state == DROPPED and one.parameters["llm.model"] == "best" for one in found
+            isinstance(one, Result) and one.run.state == DROPPED and one.run.parameters["llm.model"] == "best"
+            for one in found
         )
     return planted.calls, lost
 

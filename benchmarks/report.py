@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,7 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
+from support.results import changed
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0
 DEPTH = 10
@@ -127,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     made = results(options.configs, options.questions)
     names = number_configs(dict(enumerate(one.name for one in made)))
-    made = [replace(one, name=names[n]) for n, one in enumerate(made)]
+    made = [changed(one, name=names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
     texts = PageTexts(chunk=chunk_text)

@@ -55,11 +55,11 @@ def row(session: Session, retriever: str, reranker: str, **parameters: Any) -> s
     overrides = [f"reranker.{name}={value}" for name, value in parameters.items()]
     experiment = prepare(session, f"retriever={retriever}", f"reranker={reranker}", *overrides)
     result: Result = session.evaluator.evaluate(experiment)
-    scores = " | ".join(f"{result.summaries[name].value:.4f}".lstrip("0") for name in METRICS)
+    scores = " | ".join(f"{result.summaries.metrics[name].value:.4f}".lstrip("0") for name in METRICS)
     cells = [retriever, "none", "-", "-", scores, "-", "-", "-"]
     if reranker != "none":
         movement = moved(session, experiment, parameters["candidates"])
-        probe = result.latency["rerank"]
+        probe = result.summaries.latency["rerank"]
         cells = [
             retriever, reranker, str(parameters["candidates"]), str(parameters["mix"]), scores,
             f"{movement['up']:.2f} / {movement['down']:.2f}", f"{movement['mean_change']:+.1f}",

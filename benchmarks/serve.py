@@ -54,7 +54,7 @@ def main() -> None:
         print("| --- " * 7 + "|")
         for n, record in enumerate(ledger.records(sweep.id), 1):
             ship([f"{sweep.id}#{n}", "--name", f"m{n}"])
-            questions = [str(text) for text in record.outcome.outcomes["question"]]
+            questions = [str(text) for text in record.outcome.questions["question"]]
             row = measure(f"models:/m{n}/1", questions, options)
             print(f"| {record.outcome.name} | " + " | ".join(f"{value:.3g}" for value in row) + " |", flush=True)
 

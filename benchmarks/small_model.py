@@ -22,7 +22,7 @@ LONGEST = 64
 
 def settings(result: Result) -> tuple[str, str]:
     """Return a config's retriever and prompt."""
-    chosen = dict(one.split("=", 1) for one in result.overrides if "=" in one)
+    chosen = dict(one.split("=", 1) for one in result.run.overrides if "=" in one)
     return chosen.get("retriever", "bm25"), chosen.get("prompt", "default")
 
 
@@ -37,7 +37,7 @@ def quadrants(sweeps: dict[str, list[Result]]) -> Iterator[Sequence[object]]:
         by_settings = {settings(result): result for result in results}
         for (retriever, prompt), result in by_settings.items():
             if retriever != "none" and ("none", prompt) in by_settings:
-                effect = compare(by_settings["none", prompt].outcomes, result.outcomes)
+                effect = compare(by_settings["none", prompt].questions, result.questions)
                 counts = [effect.counts[kind] for kind in KINDS]
                 yield SWEEPS[name], prompt, len(effect.kinds), *counts, f"{effect.p_value:.2g}"
 
@@ -46,13 +46,13 @@ def answers(sweeps: dict[str, list[Result]]) -> Iterator[Sequence[object]]:
     """Yield what each config answers, refuses and costs."""
     for name, results in sweeps.items():
         for result in results:
-            table = result.outcomes
+            table = result.questions
             rows = list(zip(table["answerable"], table["abstained"], table["success_rate"], strict=True))
             asked = [len([row for row in rows if row[0] == kind]) for kind in (True, False)]
             refused = [sum(bool(row[1]) for row in rows if row[0] == kind) for kind in (True, False)]
             right = sum(row[2] for row in rows if row[0])
             cut = sum(tokens >= LONGEST for tokens in table["answer_tokens_out"])
-            read, written = (result.summaries[f"answer_tokens_{way}"].value for way in ("in", "out"))
+            read, written = (result.summaries.metrics[f"answer_tokens_{way}"].value for way in ("in", "out"))
             counts = f"{right:.0f} of {asked[0]}", f"{refused[0]} of {asked[0]}", f"{refused[1]} of {asked[1]}"
             yield SWEEPS[name], *settings(result), *counts, f"{cut} of {len(rows)}", f"{read:.0f}", f"{written:.0f}"
 

@@ -167,7 +167,7 @@ class _Made:
                 f"retriever.legs.bm25.{line}" if line.startswith(("k1=", "b=")) and not alone else f"retriever.{line}"
                 for line in key(space, values)
             ]  # fmt: skip
-            said = self.session.evaluator.evaluate(self.prepare(*typed)).outcomes["ndcg_at_10"]
+            said = self.session.evaluator.evaluate(self.prepare(*typed)).questions["ndcg_at_10"]
             apart = float(np.abs(np.asarray(said) - table[key(space, values)]).max())
             if apart > 1e-6:
                 raise RuntimeError(f"{' '.join(typed)}: {apart:g} apart from what the product measures")

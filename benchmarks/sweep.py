@@ -99,7 +99,7 @@ def content(work: Path, tracked: bool) -> None:
     ledger = Ledger(work / "ragsweep" / ".ragsweep")
     result = ledger.records(ledger.sweeps()[0].id)[0].outcome
     assert isinstance(result, Result)
-    table = to_texts(result.outcomes)
+    table = to_texts(result.questions)
     numbers = {name: column for name, column in table.items() if _is_number(column)}
     words = {name: column for name, column in table.items() if name not in numbers}
     facts = {
@@ -107,11 +107,11 @@ def content(work: Path, tracked: bool) -> None:
         "alphas": ALPHAS,
         "top_ks": TOP_KS,
         "tracked": tracked,
-        "params": dict(result.parameters),
+        "params": dict(result.run.parameters),
         "metrics": {name: value for name, value in sent.metrics(result).items() if value == value},
-        "tags": {"ragsweep.kind": "config", "ragsweep.signature": result.signature},
-        "digest": result.dataset.golden_digest[:36],
-        "yaml": sent.yaml(result.config).decode(),
+        "tags": {"ragsweep.kind": "config", "ragsweep.signature": result.run.signature},
+        "digest": result.run.dataset.golden_digest[:36],
+        "yaml": sent.yaml(result.run.config).decode(),
         "numbers": numbers,
         "words": words,
     }

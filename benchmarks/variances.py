@@ -73,7 +73,7 @@ def spreads(sweeps: Sequence[Sequence[Result]], metric: str) -> Spreads:
             apart = matrix.values[one] - matrix.values[other]
             if not apart.any():
                 continue
-            same = results[one].parameters["retriever"] == results[other].parameters["retriever"]
+            same = results[one].run.parameters["retriever"] == results[other].run.parameters["retriever"]
             found["parameter" if same else "method"].append(float(apart.std(ddof=1)))
             if len(apart) - len(sizes) >= SHARED:
                 rows = (apart - apart.mean())[None, :]

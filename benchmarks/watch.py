@@ -85,8 +85,8 @@ def ship(folder: Path, documents: Rows, questions: Rows) -> Shipped:
     session = Session()
     experiment = session.prepare(Job(PlainConfig(values, values, {}), "watched", tuple(overrides)))
     result, executor = session.evaluator.evaluate(experiment), session.evaluator.executor
-    graph = build_graph(session.builder, result.config, experiment.dataset.corpus)
-    write_bundle(folder / "bundle", result.config, experiment.dataset.corpus, graph, executor)
+    graph = build_graph(session.builder, result.run.config, experiment.dataset.corpus)
+    write_bundle(folder / "bundle", result.run.config, experiment.dataset.corpus, graph, executor)
     write_reference(folder / "bundle", ("watched", "b", 1.0), result, experiment.dataset, (graph, executor))
     bundle = folder / "bundle"
     texts = frozenset(row["question"] for row in questions)

@@ -92,7 +92,7 @@ def write_reference(
     known = corpus_words(dataset.corpus)
     (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")
     spoken = {question.id for question in dataset.golden.questions if not question.needs_retrieval}
-    columns = result.outcomes
+    columns = result.questions
     questions = [str(text) for text in columns["question"]]
     routed = at[0].route is not None
     is_searched = [
@@ -118,9 +118,9 @@ def write_reference(
         numbers=numbers,
         facts={
             "name": result.name,
-            "signature": result.signature,
-            "golden_set": result.dataset.golden_digest,
-            "corpus": result.dataset.corpus_digest,
+            "signature": result.run.signature,
+            "golden_set": result.run.dataset.golden_digest,
+            "corpus": result.run.dataset.corpus_digest,
         },
     ).write(folder)
 

@@ -31,7 +31,7 @@ from ragsweep.sweep.composing.command import choices, read_command
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from support.commands import RUN, call, composed, write_dataset
-from support.results import drawn, record, refuse, scored
+from support.results import changed, drawn, record, refuse, scored
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -188,7 +188,7 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
 def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     then = recorded(tmp_path, *write_dataset(tmp_path), "top_k=2")
-    found = prepare(replace(then, overrides=then.overrides[:-1]), [], ["retriever.b"], None)
+    found = prepare(changed(then, overrides=then.run.overrides[:-1]), [], ["retriever.b"], None)
     assert found.same
     assert "top_k=2" in found.cases[0].overrides
 
@@ -267,7 +267,7 @@ def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.Capt
         ((parent,),) = connection.execute("SELECT parent FROM sweeps").fetchall()
         runs = [row[0] for row in connection.execute("SELECT run FROM records WHERE sweep IS NOT NULL ORDER BY job")]
     path = ["--path", str(tmp_path / ".ragsweep")]
-    assert find_run(path[1], run).result.signature == find_run(path[1], runs[0]).result.signature
+    assert find_run(path[1], run).result.run.signature == find_run(path[1], runs[0]).result.run.signature
     margin = ["--margin", "context_recall=.02"]
     assert gate(["--baseline", run, "--candidate", runs[0], *margin, *path]) == 0
     assert gate(["--baseline", run, "--candidate", runs[1], *margin, *path]) in (1, 3)

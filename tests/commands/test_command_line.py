@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run, find_sweep
-from support.results import drawn, record, record_sweep, scored
+from support.results import changed, drawn, record, record_sweep, scored
 
 ONE = scored({"ndcg": drawn(0.5)})
 PARENT = "feed" * 8
@@ -33,7 +32,7 @@ def test_every_command_has_help_and_a_line_in_the_usage(command: str, capsys: py
 
 
 def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:
-    first, second = record(tmp_path, ONE, replace(ONE, name="other"))
+    first, second = record(tmp_path, ONE, changed(ONE, name="other"))
     assert find_run(str(tmp_path), second[:3]).run == second
     assert find_run(str(tmp_path), second).result.name == "other"
     record_sweep(tmp_path, PARENT, ONE)
@@ -49,7 +48,7 @@ def test_runs_that_begin_alike_are_not_guessed_among(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Path) -> None:
-    record_sweep(tmp_path, PARENT, ONE, replace(ONE, name="second"), replace(ONE, name="third"))
+    record_sweep(tmp_path, PARENT, ONE, changed(ONE, name="second"), changed(ONE, name="third"))
     ledger = Ledger(tmp_path)
     ledger.write(ledger.sweeps()[0].id, 1, Failure("second", (), {}, "it broke"))
     assert [one.name for one in find_sweep(str(tmp_path), PARENT[:5])] == [ONE.name, "third"]

@@ -18,7 +18,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
-from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
+from support.results import FACTS, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
 
@@ -92,14 +92,14 @@ def test_questions_that_one_lacks_are_left_out_and_said(tmp_path: Path, capsys: 
 def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores = drawn(0.5)
     one = scored({"ndcg": scores}, parameters={"top_k": "3", "depth": "50"})
-    runs = record(tmp_path, one, replace(one, parameters={"top_k": "5", "depth": "100"}))
+    runs = record(tmp_path, one, changed(one, parameters={"top_k": "5", "depth": "100"}))
     assert compare([*runs, "--path", str(tmp_path)]) == 0
     assert "differ in 2 factors" in capsys.readouterr().out
 
 
 def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
     one = scored({"ndcg": drawn(0.5), "mrr": drawn(0.5)})
-    others = [replace(one, dataset=replace(FACTS, golden_digest="e" * 64)), replace(one, state=PARTIAL)]
+    others = [changed(one, dataset=replace(FACTS, golden_digest="e" * 64)), changed(one, state=PARTIAL)]
     first, elsewhere, partial, last = record(tmp_path, one, *others, one)
     record_sweep(tmp_path, "feed" * 8, one, one)
     refuse(compare, {
@@ -125,7 +125,7 @@ def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys
         results = [scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, overrides=(f"k={n}",), config=config)
                    for n, row in enumerate(rows)]  # fmt: skip
         record_sweep(tmp_path, parent, *results)
-        named = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(results, start=1)]
+        named = [changed(one, name=f"#{n} {one.name}") for n, one in enumerate(results, start=1)]
         whole = compare_configs(named, baseline=named[0].name if config else None)
         for other in (row for row in range(5) if row != whole.reference):
             runs = [f"{parent}#{whole.reference + 1}", f"{parent}#{other + 1}"]

@@ -13,7 +13,7 @@ import pytest
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.estimates import TOO_SHORT
-from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
+from support.results import FACTS, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8
 BASE = drawn(0.5)
@@ -67,15 +67,15 @@ def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_partial_configs_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = [config("1", "1"), config("2", "1")]
-    record_sweep(tmp_path, PARENT, *whole, replace(config("1", "2"), state=PARTIAL))
+    record_sweep(tmp_path, PARENT, *whole, changed(config("1", "2"), state=PARTIAL))
     assert told(capsys, tmp_path)[1].keys() == {"a"}
 
 
 def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
     record(tmp_path, config("1", "1"))
-    other = replace(config("1", "2"), dataset=replace(FACTS, golden_digest="e"))
+    other = changed(config("1", "2"), dataset=replace(FACTS, golden_digest="e"))
     record_sweep(tmp_path, PARENT, config("1", "1"), other)
-    record_sweep(tmp_path, "beef" * 8, config("1", "1"), replace(config("1", "2"), state=PARTIAL))
+    record_sweep(tmp_path, "beef" * 8, config("1", "1"), changed(config("1", "2"), state=PARTIAL))
     refuse(effects, {
         'no sweep "x"; its id is printed when it ends': ["x"],
         "it is the run of one config": ["1" * 8],

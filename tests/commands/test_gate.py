@@ -24,7 +24,7 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.noninferiority import sequential_gate
 from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.command import compose_jobs, read_command
-from support.results import FACTS, changed_table, drawn, record, refuse, scored, table_rows
+from support.results import FACTS, changed, changed_table, drawn, record, refuse, scored, table_rows
 
 ROOT = Path(__file__).parent.parent.parent
 CATEGORY = ["how-to"] * 25 + ["trouble"] * 15
@@ -36,7 +36,7 @@ def pair(folder: Path, gain: float | list[float], count: int = 40, **changes: An
     gains = gain if isinstance(gain, list) else [gain] * count
     after = [one + more for one, more in zip(before, gains, strict=True)]
     labels = {"category": CATEGORY} if count == len(CATEGORY) else None
-    return named(folder, scored({"ndcg": before}, labels), replace(scored({"ndcg": after}, labels), **changes))
+    return named(folder, scored({"ndcg": before}, labels), changed(scored({"ndcg": after}, labels), **changes))
 
 
 def named(folder: Path, *results: Result) -> list[str]:
@@ -173,7 +173,7 @@ def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytes
     labels, texts = {"critical": ["true"] * 4 + [""] * 6}, [f"How is {n} done?" for n in range(10)]
     columns = ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)
     results = [scored({"ndcg": scores}, labels) for scores in columns]
-    options = named(tmp_path, *(replace(one, outcomes=changed_table(one, {"question": texts})) for one in results))
+    options = named(tmp_path, *(changed(one, questions=changed_table(one, {"question": texts})) for one in results))
     status, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=0", "--each", "--questions")
     assert (status, check["questions"], found["questions"]) == (1, 3, 4)
     assert found["notes"] == [
@@ -289,7 +289,7 @@ def test_a_score_without_a_worst_case_is_no_pass_where_some_are_missing(tmp_path
 def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded(tmp_path: Path) -> None:
     """Three of 40 questions in a hundred may be lost unseen; the very same config has nothing to lose."""
     same = scored({"ndcg": drawn(0.5)})
-    other = named(tmp_path / "other", same, replace(same, signature="other"))
+    other = named(tmp_path / "other", same, changed(same, signature="other"))
     assert decided(tmp_path, *other, "--margin", "ndcg=.02")[0] == 3
     assert decided(tmp_path, *other, "--margin", "ndcg=.08")[0] == 0
     assert decided(tmp_path, *named(tmp_path, same, same), "--margin", "ndcg=.02")[0] == 0
@@ -313,7 +313,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
     scores = [*drawn(0.9, 40, 0.02), *[math.nan] * 20]
     reasons = [{}] * 40 + [{"ndcg": "abstained"}] * 10 + [{"ndcg": "no reference answer"}] * 10
     result = scored({"ndcg": scores})
-    result = replace(result, outcomes=changed_table(result, {"unscored": [json.dumps(one) for one in reasons]}))
+    result = changed(result, questions=changed_table(result, {"unscored": [json.dumps(one) for one in reasons]}))
     (run,) = record(tmp_path, result)
     status, _, (check,) = decided(tmp_path, "--candidate", run, "--path", str(tmp_path), "--at-least", "ndcg=.85")
     assert (status, check["questions"], check["candidate"]) == (1, 50, pytest.approx(0.72))
@@ -366,7 +366,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     options, margin = [*grown(tmp_path, 40, 0.1, 0.1), "--sequential"], ["--margin", "ndcg_at_10=.05"]
     tokens = {"metrics": {"context_tokens": {"_target_": "ragsweep.parts.metrics.ContextTokens"}}}
     amounts = scored({"context_tokens": drawn(500)}, config=tokens)
-    amounts = replace(amounts, summaries={"context_tokens": replace(amounts.summaries["context_tokens"],
+    amounts = changed(amounts, metrics={"context_tokens": replace(amounts.summaries.metrics["context_tokens"],
                                                                    higher_is_better=False)})  # fmt: skip
     unbounded = [*named(tmp_path / "unbounded", amounts, amounts), "--sequential"]
     undefined = [*grown(tmp_path / "undefined", 40, 0.1, 0.1, config={}), "--sequential"]
@@ -399,7 +399,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(tmp_path
 
 def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) -> None:
     one = scored({"ndcg": drawn(0.5)})
-    first, last, old = record(tmp_path, one, one, replace(one, dataset=replace(FACTS, golden_digest="e" * 64)))
+    first, last, old = record(tmp_path, one, one, changed(one, dataset=replace(FACTS, golden_digest="e" * 64)))
     options = ["--baseline", first, "--candidate", last, "--path", str(tmp_path), "--margin", "ndcg=.05"]
     _, _, checks = decided(tmp_path, *options, "--anchor", first, "--at-least", "ndcg=.4")
     assert [check["against"] for check in checks] == ["baseline", "", "anchor"]

@@ -16,7 +16,7 @@ from ragsweep.stats.mini_set import choose_mini
 from ragsweep_golden.commands.items import items
 from ragsweep_golden.sets.changelog import read_changes
 from support.matrices import planted
-from support.results import FACTS, record_sweep, refuse, scored, table_rows
+from support.results import FACTS, changed, record_sweep, refuse, scored, table_rows
 
 HITS = planted(12, 40, 3)
 CATEGORY = ["how-to"] * 30 + ["fact"] * 10
@@ -35,10 +35,10 @@ def folder(tmp_path: Path) -> Path:
     """Two sweeps of six configs, the second with one of the first again and a PARTIAL one; few with three of them."""
     made = configs()
     record_sweep(tmp_path, "aaaa" * 8, *made[:6])
-    record_sweep(tmp_path, "bbbb" * 8, *made[5:], replace(made[0], state=PARTIAL))
+    record_sweep(tmp_path, "bbbb" * 8, *made[5:], changed(made[0], state=PARTIAL))
     record_sweep(tmp_path, "feed" * 8, *made[:3])
     other = replace(FACTS, golden_digest="e" * 64)
-    record_sweep(tmp_path, "cccc" * 8, *(replace(one, dataset=other) for one in made[:2]))
+    record_sweep(tmp_path, "cccc" * 8, *(changed(one, dataset=other) for one in made[:2]))
     (tmp_path / "golden.jsonl").write_text(golden_lines(41), "utf-8")
     return tmp_path
 
@@ -119,8 +119,8 @@ def test_weighted_questions_choose_the_mini_set_by_their_weights(tmp_path: Path)
     made = []
     for n, row in enumerate(HITS):
         one = scored({"hit": row.tolist()}, name=f"c{n}")
-        mean = replace(one.summaries["hit"], value=float(np.average(row, weights=weights)))
-        made.append(replace(one, summaries={"hit": mean}, outcomes=one.outcomes.with_columns({"weight": weights})))
+        mean = replace(one.summaries.metrics["hit"], value=float(np.average(row, weights=weights)))
+        made.append(changed(one, metrics={"hit": mean}, questions=one.questions.with_columns({"weight": weights})))
     record_sweep(tmp_path, "aaaa" * 8, *made)
     golden, mini = tmp_path / "golden.jsonl", tmp_path / "mini.jsonl"
     golden.write_text(golden_lines(40), "utf-8")

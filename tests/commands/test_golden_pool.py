@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
 from support.commands import evaluate, write_dataset
-from support.results import changed_table, record_sweep
+from support.results import changed, changed_table, record_sweep
 
 PARENT, TURNED = "feed" * 8, "dead" * 8
 
@@ -32,8 +31,8 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         results = [evaluate(session, *words, *more) for more in ([], ["embedder.ngram=3"])]
-    turned = [names[::-1] for names in results[0].outcomes["context"]]
-    third = replace(results[0], signature="turned", outcomes=changed_table(results[0], {"context": turned}))
+    turned = [names[::-1] for names in results[0].questions["context"]]
+    third = changed(results[0], signature="turned", questions=changed_table(results[0], {"context": turned}))
     record_sweep(folder, PARENT, *results)
     record_sweep(folder, TURNED, results[0], third)
     return folder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.judge_agreement import measure
-from support.results import a_result, changed_table, refuse
+from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
 
@@ -131,7 +130,7 @@ def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result
         FAITHFUL: scores,
     }  # fmt: skip
     return a_result(
-        summaries={FAITHFUL: summary}, outcomes=outcomes, groups={}, targets=(),
+        metrics={FAITHFUL: summary}, questions=outcomes, groups={}, targets=(),
         parameters={"judge.replicate": str(replicate), **parameters},
     )  # fmt: skip
 
@@ -167,7 +166,7 @@ def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFi
 def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = judged([1.0, 0.0, math.nan, math.nan, math.nan])
     why = [{}, {}, {FAITHFUL: "truncated"}, {FAITHFUL: "truncated"}, {FAITHFUL: "malformed"}]
-    recorded(tmp_path, replace(result, outcomes=changed_table(result, {"unscored": list(map(json.dumps, why))})))
+    recorded(tmp_path, changed(result, questions=changed_table(result, {"unscored": list(map(json.dumps, why))})))
     rows = rows_of({f"q{n}": 1 for n in range(6)}, "label")
     source = ("--run", "run0abc", "--path", str(tmp_path))
     (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)

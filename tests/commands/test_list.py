@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from support.results import a_result, drawn, record, record_sweep, refuse, scored
+from support.results import a_result, changed, drawn, record, record_sweep, refuse, scored
 
 PARENT = "feed" * 8
 
@@ -76,7 +75,7 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
     refuse(show, {'no metric "ndgc" was measured; did you mean "ndcg"': ["feed#1", "--metric", "ndgc"],
                   "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip
     slow = scored({"latency_p95_ms": drawn(50)}, name="slow")
-    (run,) = record(tmp_path / "other", replace(slow))
+    (run,) = record(tmp_path / "other", changed(slow))
     refuse(show, {"is not a miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ragsweep.core.results import TargetResult
 from ragsweep.report.page import pair_charts
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
-from support.results import changed_table, drawn, record, scored
+from support.results import changed, changed_table, drawn, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
 BEFORE = [min(max(one, 0), 1) for one in drawn(0.4)]
@@ -58,7 +57,7 @@ def reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, An
         found = {"name": name, "config": {"targets": targets}, "targets": (target,), "latency": latency}
         made = scored({"solved": scores}, {"category": CATEGORY}, **found)
         answers = [f"{name} says {n}" for n in range(40)]
-        return replace(made, outcomes=changed_table(made, {"steps": steps, "answer": answers}))
+        return changed(made, questions=changed_table(made, {"steps": steps, "answer": answers}))
 
     runs = record(tmp_path, config("alone", BEFORE, 0.0), config("rag", AFTER, 30.0))
     assert compare([*runs, "--path", str(tmp_path), "--report", str(tmp_path / "pair")]) == 0

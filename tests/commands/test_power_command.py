@@ -15,7 +15,7 @@ from statsmodels.stats.power import TTestPower
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.stats.detectable_rows import CORRELATION
-from support.results import FACTS, drawn, record, refuse, scored, table_rows
+from support.results import FACTS, changed, drawn, record, refuse, scored, table_rows
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -76,7 +76,7 @@ def test_an_effect_on_an_amount_is_a_share_of_it(tmp_path: Path, capsys: pytest.
 def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, again = drawn(0.5), drawn(0.5, seed=4)
     one = scored({"ndcg": first}, parameters={"judge.replicate": "0"}, usage={"judge": {"calls": 9.0}})
-    two = replace(scored({"ndcg": again}), parameters={"judge.replicate": "1"})
+    two = changed(scored({"ndcg": again}), parameters={"judge.replicate": "1"})
     runs = record(tmp_path, one, two, scored({"ndcg": drawn(0.6, seed=2)}, parameters={"top_k": "9"}))
     spread = float(np.std(np.array(again) - np.array(first), ddof=1))
     floor = 1.96 * spread / math.sqrt(40)
@@ -121,7 +121,7 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     one = scored({"ndcg": drawn(0.5)})
-    runs = record(tmp_path, one, replace(one, dataset=replace(FACTS, corpus_digest="e" * 64)), one)
+    runs = record(tmp_path, one, changed(one, dataset=replace(FACTS, corpus_digest="e" * 64)), one)
     refuse(power, {
         "--effect: must be above 0": [runs[0], "--effect", "0"],
         "invalid float": [runs[0], "--effect", "much"],

@@ -15,11 +15,13 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.records.ledger import Ledger
 from support.pages import HOSTILE, config, figures, painted
-from support.results import changed_table, record_sweep, refuse
+from support.results import changed, changed_table, record_sweep, refuse
 
 
 def asked(result: Result, golden: str, corpus: str = "c" * 64, **changes: Any) -> Result:
-    return replace(result, dataset=replace(result.dataset, golden_digest=golden * 64, corpus_digest=corpus, **changes))
+    return changed(
+        result, dataset=replace(result.run.dataset, golden_digest=golden * 64, corpus_digest=corpus, **changes)
+    )
 
 
 def page(folder: Path) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def page(folder: Path) -> dict[str, Any]:
 def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_what_changed(tmp_path: Path) -> None:
     record_sweep(tmp_path, "a" * 32, *(asked(config(gain, 1, k=k), "1") for k, gain in (("3", 0.1), ("5", 0.2))))
     record_sweep(tmp_path, "b" * 32, asked(config(0.0, 1, k="3"), "2", questions=41))
-    halves = [replace(asked(config(0.3, 1, k="9"), "1"), state=PARTIAL), asked(config(-0.1, 1, k="7"), "1", "d" * 64)]
+    halves = [changed(asked(config(0.3, 1, k="9"), "1"), state=PARTIAL), asked(config(-0.1, 1, k="7"), "1", "d" * 64)]
     record_sweep(tmp_path, "c" * 32, *halves)
     document = page(tmp_path)
     golden, first, second = document["sections"]
@@ -50,7 +52,7 @@ def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_
 def test_a_config_that_refuses_every_question_is_not_the_best_where_another_answers(tmp_path: Path) -> None:
     good, refusing = asked(config(0.1, 1, k="3"), "1"), asked(config(0.9, 1, k="5"), "1")
     answers = {"answerable": [True] * 40, "answer": [""] * 40, "abstained": [True] * 40, "answer_failed": [""] * 40}
-    refusing = replace(refusing, outcomes=changed_table(refusing, answers))
+    refusing = changed(refusing, questions=changed_table(refusing, answers))
     record_sweep(tmp_path, "a" * 32, good, refusing)
     assert [row[5] for row in page(tmp_path)["sections"][1]["items"][0]["rows"]] == ["#1 k=3"]
     record_sweep(tmp_path, "b" * 32, refusing, refusing)
@@ -61,7 +63,7 @@ def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: P
     import plotly.graph_objects as go
 
     for parent in "ab":
-        record_sweep(tmp_path, parent * 32, asked(replace(config(0.1, 1, k="3"), name=HOSTILE), "1", name=HOSTILE))
+        record_sweep(tmp_path, parent * 32, asked(changed(config(0.1, 1, k="3"), name=HOSTILE), "1", name=HOSTILE))
     for figure in figures(page(tmp_path)):
         go.Figure(painted(figure))
     assert "<img" not in (tmp_path / "history.html").read_text().partition("<script>")[0]

@@ -46,7 +46,7 @@ def swept(sweep: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def contexts(result: Result) -> list[list[str]]:
-    return [list(one) for one in result.outcomes["context"]]
+    return [list(one) for one in result.questions["context"]]
 
 
 def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_alias(
@@ -60,13 +60,13 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     (record, *_) = Ledger(tmp_path / ".ragsweep").records(Ledger(tmp_path / ".ragsweep").sweeps()[0].id)
     result = record.outcome
     assert isinstance(result, Result)
-    assert first.tags["ragsweep.golden_set"] == result.dataset.golden_digest
+    assert first.tags["ragsweep.golden_set"] == result.run.dataset.golden_digest
     assert first.tags["ragsweep.name"].endswith("bm25")
     assert first.tags["ragsweep.metric.context_ndcg"].startswith("1 [")
 
     mlflow.set_tracking_uri(uri)
     model = mlflow.pyfunc.load_model("models:/handbook@champion")
-    rows: list[dict[str, Any]] = model.predict(pandas.DataFrame({"question": list(result.outcomes["question"])}))
+    rows: list[dict[str, Any]] = model.predict(pandas.DataFrame({"question": list(result.questions["question"])}))
     assert [[one["document"] for one in row["context"]] for row in rows] == contexts(result)
     pinned = Path(mlflow.pyfunc.get_model_dependencies("models:/handbook@champion")).read_text()
     assert re.search(r"^numpy==\d", pinned, re.MULTILINE)

@@ -103,9 +103,9 @@ def test_value_that_the_ledger_does_not_have_is_refused_by_its_key(number: int, 
 
 def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
     found = find_run(".ragsweep", "mine#2")
-    corpus = Builder().build(found.result.config["dataset"], "dataset").value.load().corpus
+    corpus = Builder().build(found.result.run.config["dataset"], "dataset").value.load().corpus
     assert isinstance(corpus, Corpus)
-    assert evaluated_graph(Builder(), found, corpus).addresses == found.result.addresses
+    assert evaluated_graph(Builder(), found, corpus).addresses == found.result.run.addresses
 
 
 def test_config_without_its_documents_is_refused_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,11 +10,11 @@ from hypothesis import strategies as some
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, objectives, pareto_front
-from support.results import scored
+from support.results import changed, scored
 
 
 def point(name: str, quality: float, latency: float) -> Result:
-    return replace(scored({"ndcg": [quality], "latency_mean_ms": [latency]}), name=name)
+    return changed(scored({"ndcg": [quality], "latency_mean_ms": [latency]}), name=name)
 
 
 METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
@@ -33,7 +32,7 @@ def test_a_config_is_on_the_front_unless_another_is_as_good_in_all_and_better_in
 
 def test_what_was_not_measured_is_on_no_front_and_beats_nobody() -> None:
     assert names([point("a", 0.4, 20), point("b", math.nan, 10), point("c", 0.9, math.nan)]) == ["a"]
-    assert names([point("a", 0.4, 20), replace(scored({"ndcg": [1.0]}), name="b")]) == ["a"]
+    assert names([point("a", 0.4, 20), changed(scored({"ndcg": [1.0]}), name="b")]) == ["a"]
 
 
 @given(some.lists(some.tuples(some.integers(0, 4), some.integers(0, 4)), min_size=1, max_size=12))

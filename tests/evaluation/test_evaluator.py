@@ -45,7 +45,7 @@ def experiment(questions: GoldenSet = QUESTIONS, top_k: int = 1) -> Experiment:
 
 
 def test_every_average_states_its_denominator_and_why_a_score_is_missing() -> None:
-    summary = Evaluator().evaluate(experiment()).summaries["recall_at_3"]
+    summary = Evaluator().evaluate(experiment()).summaries.metrics["recall_at_3"]
     assert (summary.n_total, summary.n_scored, summary.n_skipped, summary.n_failed) == (4, 3, 1, 0)
     assert summary.reasons == {"unanswerable": 1}
     assert summary.value == pytest.approx(2 / 3)  # "xylophone" finds nothing: scored 0, not left out
@@ -65,7 +65,7 @@ def test_labels_that_are_numbers_group_by_size() -> None:
 
 
 def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() -> None:
-    table = Evaluator().evaluate(experiment()).outcomes
+    table = Evaluator().evaluate(experiment()).questions
     assert table["question_id"] == ["q0", "q1", "q2", "q3"]
     assert table["context"] == [["d1"], ["d2"], [], ["d0"]]
     assert table["first_evidence_rank"] == [1, 1, 0, 0]
@@ -75,7 +75,7 @@ def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() 
 
 
 def test_groups_divide_the_questions() -> None:
-    groups = Evaluator().evaluate(experiment()).groups["category"]
+    groups = Evaluator().evaluate(experiment()).summaries.groups["category"]
     assert {name: group["empty_rate"].n_total for name, group in groups.items()} == {"known": 3, "unknown": 1}
     assert math.isnan(groups["unknown"]["mrr"].value)
 
@@ -86,28 +86,28 @@ def test_label_that_groups_nothing_is_left_out() -> None:
         for n, question in enumerate(golden(*[(f"cats {n}", "d1") for n in range(50)]).questions)
     ]
     result = Evaluator().evaluate(experiment(GoldenSet(tuple(asked))))
-    assert set(result.groups) == {"half"}  # one language, fifty numbers, one category
-    assert result.outcomes["number"][49] == "49"
+    assert set(result.summaries.groups) == {"half"}  # one language, fifty numbers, one category
+    assert result.questions["number"][49] == "49"
 
 
 def test_conversation_is_kept_out_of_retrieval() -> None:
     chat = golden(("cats in the yard", "d1"), ("hello there cat", None))
     silent = GoldenSet((chat.questions[0], type(chat.questions[1])("q1", "hello there cat", needs_retrieval=False)))
     result = Evaluator().evaluate(experiment(silent))
-    assert result.outcomes["retrieved"][1] == 0
-    assert result.summaries["empty_rate"].n_scored == 1
-    assert result.outcomes.unscored[1]["empty_rate"] == "conversational"
+    assert result.questions["retrieved"][1] == 0
+    assert result.summaries.metrics["empty_rate"].n_scored == 1
+    assert result.questions.unscored[1]["empty_rate"] == "conversational"
 
 
 def test_latency_is_probed_and_said_by_stage() -> None:
     result = Evaluator().evaluate(experiment())
-    assert result.latency["retrieve"]["n"] == 4
-    assert 0 < result.latency["retrieve"]["p50_ms"] <= result.latency["retrieve"]["p95_ms"]
-    assert result.summaries["latency_p95_ms"].value > 0
+    assert result.summaries.latency["retrieve"]["n"] == 4
+    assert 0 < result.summaries.latency["retrieve"]["p50_ms"] <= result.summaries.latency["retrieve"]["p95_ms"]
+    assert result.summaries.metrics["latency_p95_ms"].value > 0
 
 
 def test_each_question_that_is_probed_has_the_time_of_each_stage() -> None:
-    questions = Evaluator().evaluate(experiment()).outcomes
+    questions = Evaluator().evaluate(experiment()).questions
     rows = list(map(questions.steps_of, range(questions.rows)))
     assert all(row.keys() == {"retrieve"} and row["retrieve"]["ms"] > 0 for row in rows)
 
@@ -120,13 +120,13 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     lengths = np.array([len(text) for text in given_corpus.texts])
     share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # support.parts.Letters reads 30 letters
     result = Evaluator().evaluate(cut)
-    assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
-    assert result.stages["embed"]["chunks"] == len(lengths)
-    (warning,) = result.warnings
+    assert result.run.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
+    assert result.run.stages["embed"]["chunks"] == len(lengths)
+    (warning,) = result.run.warnings
     assert f"{share:.0%} of the tokens" in warning
     assert warning.endswith("choose a smaller chunker.size")  # whole documents have no size
     laid = graph(Parts(given_corpus, built(FixedSize(36), size=36), vector(), built(NoReranker()), 4, 2))
-    (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).warnings
+    (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings
     assert warning.endswith("try chunker.size=30")
 
 
@@ -155,29 +155,33 @@ def reranked(mix: float) -> Result:
 
 def test_reranked_config_reports_the_ranking_before_and_what_was_moved() -> None:
     plain, found = Evaluator().evaluate(experiment()), reranked(0.0)
-    told = {name: one for name, one in plain.summaries.items() if name in found.first_stage}
+    told = {name: one for name, one in plain.summaries.metrics.items() if name in found.summaries.first_stage}
     assert set(told) == {"recall_at_3", "mrr", "context_recall"}
-    assert found.first_stage == told
-    assert found.reranking["evidences"] == 2
-    assert found.reranking["lost"] == 0
-    assert found.reranking["score_p0"] <= found.reranking["score_p50"] <= found.reranking["score_p100"]
-    assert (plain.first_stage, plain.reranking) == ({}, {})
+    assert found.summaries.first_stage == told
+    assert found.summaries.reranking["evidences"] == 2
+    assert found.summaries.reranking["lost"] == 0
+    assert (
+        found.summaries.reranking["score_p0"]
+        <= found.summaries.reranking["score_p50"]
+        <= found.summaries.reranking["score_p100"]
+    )
+    assert (plain.summaries.first_stage, plain.summaries.reranking) == ({}, {})
 
 
 def test_reranker_without_weight_moves_nothing() -> None:
     found = reranked(1.0)
-    assert found.reranking["kept"] == 1
-    assert {name: found.summaries[name] for name in found.first_stage} == found.first_stage
+    assert found.summaries.reranking["kept"] == 1
+    assert {name: found.summaries.metrics[name] for name in found.summaries.first_stage} == found.summaries.first_stage
 
 
 def test_second_config_of_a_session_reuses_what_it_shares() -> None:
     session = Session()
     first = evaluate(session, "retriever=bm25", "top_k=3")
     second = evaluate(session, "retriever=bm25", "top_k=5")
-    assert first.stages["index"]["executed"] == 1
-    assert second.stages["index"]["executed"] == second.stages["retrieve"]["executed"] == 0
-    assert first.signature != second.signature
-    assert first.summaries["ndcg_at_10"].value == second.summaries["ndcg_at_10"].value
+    assert first.run.stages["index"]["executed"] == 1
+    assert second.run.stages["index"]["executed"] == second.run.stages["retrieve"]["executed"] == 0
+    assert first.run.signature != second.run.signature
+    assert first.summaries.metrics["ndcg_at_10"].value == second.summaries.metrics["ndcg_at_10"].value
 
 
 def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_path: Path) -> None:
@@ -186,12 +190,17 @@ def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_
         experiment(), graph=replace(laid, latency={}), top_k=2
     )  # that of a busy machine may be measured again
     cold, warm = (Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(asked) for _ in range(2))
-    assert {stage for stage, work in cold.stages.items() if work["executed"]} >= {"chunk", "count", "embed", "retrieve"}
-    assert {stage for stage, work in warm.stages.items() if work["executed"]} == {"context"}
-    assert warm.stages["embed"]["tokens_cut_share"] == cold.stages["embed"]["tokens_cut_share"]
-    assert warm.stages["embed"]["first_seconds"] == pytest.approx(cold.stages["embed"]["seconds"])
-    assert str(warm.summaries) == str(cold.summaries)  # as text, since NaN is not NaN
-    assert str(to_texts(warm.outcomes)) == str(to_texts(cold.outcomes))
+    assert {stage for stage, work in cold.run.stages.items() if work["executed"]} >= {
+        "chunk",
+        "count",
+        "embed",
+        "retrieve",
+    }
+    assert {stage for stage, work in warm.run.stages.items() if work["executed"]} == {"context"}
+    assert warm.run.stages["embed"]["tokens_cut_share"] == cold.run.stages["embed"]["tokens_cut_share"]
+    assert warm.run.stages["embed"]["first_seconds"] == pytest.approx(cold.run.stages["embed"]["seconds"])
+    assert str(warm.summaries.metrics) == str(cold.summaries.metrics)  # as text, since NaN is not NaN
+    assert str(to_texts(warm.questions)) == str(to_texts(cold.questions))
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -201,7 +210,7 @@ def test_index_is_told_with_its_cost_and_size_cold_and_warm(stored: bool, tmp_pa
     hybrid = BuiltPart(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
     asked = replace(experiment(), graph=graph(Parts(corpus(), built(Whole()), hybrid, built(NoReranker()), 4, 1)))
     executors = [Executor(Store(tmp_path, pytest.fail)) for _ in range(2)] if stored else [Executor()] * 2
-    cold, warm = (Evaluator(executor).evaluate(asked).indexes for executor in executors)
+    cold, warm = (Evaluator(executor).evaluate(asked).run.indexes for executor in executors)
     words = sum(len(array) for array in Words().build(corpus().texts).values())
     assert {name: index["bytes"] for name, index in cold.items()} == {"index/vector": 4, "index/words": words}
     assert all(0 < index["seconds"] < 60 for index in cold.values())
@@ -213,22 +222,22 @@ def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Pa
     (index,) = [node for node in walk(experiment().graph.wanted) if node.stage == "index"]
     (tmp_path / "whole" / index.address).unlink()
     result = Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
-    if "latency" not in result.stages:  # which a machine that was busy measures again, and that needs the index
-        assert math.isnan(result.indexes["index"]["bytes"])
-        assert "index" not in result.stages
+    if "latency" not in result.run.stages:  # which a machine that was busy measures again, and that needs the index
+        assert math.isnan(result.run.indexes["index"]["bytes"])
+        assert "index" not in result.run.stages
 
 
 def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
     result = Evaluator().evaluate(experiment())
     (address,) = result.qrels
-    assert address == result.addresses["ranking"]
+    assert address == result.run.addresses["ranking"]
     assert result.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
     for name, text in (("run", result.rankings[address]), ("qrels", result.qrels[address])):
         (tmp_path / name).write_text(text)
     chunks, judged, rankings = align(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
     looked = view(cover(chunks, judged), rankings, 3)
     for metric in (Recall(cutoff=3), Mrr()):
-        assert np.nanmean(metric.score(looked).values) == pytest.approx(result.summaries[metric.name].value)
+        assert np.nanmean(metric.score(looked).values) == pytest.approx(result.summaries.metrics[metric.name].value)
 
 
 def test_qrels_name_the_chunks_that_cover_evidence_with_its_grade() -> None:
@@ -244,11 +253,11 @@ def test_qrels_name_the_chunks_that_cover_evidence_with_its_grade() -> None:
 def test_every_result_has_its_own_table() -> None:
     evaluator, asked = Evaluator(), experiment()
     first = evaluator.evaluate(asked)
-    before = {name: list(column) for name, column in first.outcomes.items()}
-    for column in evaluator.evaluate(asked).outcomes.values():
+    before = {name: list(column) for name, column in first.questions.items()}
+    for column in evaluator.evaluate(asked).questions.values():
         column.clear()
-    assert evaluator.evaluate(asked).outcomes["question"] == before["question"]
-    assert {name: len(column) for name, column in first.outcomes.items()} == dict.fromkeys(before, 4)
+    assert evaluator.evaluate(asked).questions["question"] == before["question"]
+    assert {name: len(column) for name, column in first.questions.items()} == dict.fromkeys(before, 4)
 
 
 def test_names_of_chunks_say_the_span_unless_it_is_the_whole_document() -> None:

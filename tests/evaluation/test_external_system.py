@@ -79,7 +79,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     (kept,) = Ledger(folder / ".ragsweep").singles()
     record = kept.outcome
     assert isinstance(record, Result)
-    table = record.outcomes
+    table = record.questions
     assert list(table["answer"]) == ["It purrs.", "bones", "", "Hello to you."]
     assert list(table["context_recall"])[:2] == [1.0, 0.0]
     assert list(table["exact_match"])[:2] == [1.0, 0.0]
@@ -88,9 +88,9 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert math.isnan(retrieved[2])  # it failed; the greeting has no context
     assert math.isnan(rank[2])
     assert table["context"][0] == ["cats:0-60"]
-    assert record.summaries["exact_match"].n_failed == 1
+    assert record.summaries.metrics["exact_match"].n_failed == 1
     assert table.unscored[2]["refusal"] == "the system raised an error"
-    assert record.warnings[0].startswith("1 contexts of the system were not found")
+    assert record.run.warnings[0].startswith("1 contexts of the system were not found")
     assert "not found in the corpus" in shown
 
 
@@ -107,7 +107,7 @@ def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder
         run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=beir)
         record = Ledger(folder / ".ragsweep").singles()[-1].outcome
         assert isinstance(record, Result)
-        lengths[excluded] = list(record.outcomes["retrieved"])
+        lengths[excluded] = list(record.questions["retrieved"])
     assert lengths == {"false": [1, 2], "true": [0, 2]}
 
 
@@ -157,23 +157,23 @@ def test_a_system_that_only_searches_is_measured_by_what_it_finds(
         asked = len(server.bodies)
         searched(folder, server, "name=again", "rerun=true")
         assert len(server.bodies) == asked + 1  # that of the failed call
-    table = record.outcomes
+    table = record.questions
     assert list(table["context_recall"])[:2] == [1.0, 0.0]
     assert list(table["retrieved"])[:3] == [2, 1, 0]
-    assert record.config["objective"] == "context_ndcg"
+    assert record.run.config["objective"] == "context_ndcg"
     for name in ("refusal", "token_f1"):
         reasons = [row[name] for row in table.unscored[:2]]
         assert reasons == ["no answers asked for"] * 2
-        assert record.summaries[name].n_failed <= 1
-    assert record.summaries["context_recall"].n_failed == 0
+        assert record.summaries.metrics[name].n_failed <= 1
+    assert record.summaries.metrics["context_recall"].n_failed == 0
     assert [round(score, 4) for score in list(table["top_score"])[:2]] == [0.8, 0.6]
 
 
 def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(monkeypatch, lambda body: found(body, sign=-1.0)) as server:
         record = searched(folder, server)
-    assert record.warnings[0].startswith("the scores of the system rise along its list for 1 questions")
-    assert list(record.outcomes["top_score"])[:2] == [1.0, 1.0]
+    assert record.run.warnings[0].startswith("the scores of the system rise along its list for 1 questions")
+    assert list(record.questions["top_score"])[:2] == [1.0, 1.0]
 
 
 def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
@@ -182,17 +182,17 @@ def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
     (kept,) = Ledger(folder / ".ragsweep").singles()
     record = kept.outcome
     assert isinstance(record, Result)
-    table = record.outcomes
+    table = record.questions
     assert list(table["router_accuracy"]) == [1.0, 1.0, 0.0, 1.0]
     assert list(table["retrieved"])[2:] == [0, 0]
     assert list(table["missed_search"])[:3] == [0.0, 0.0, 1.0]
-    assert record.summaries["needless_search"].value == 0.0
+    assert record.summaries.metrics["needless_search"].value == 0.0
     assert list(table["searched"]) == [True, True, False, False]
-    assert record.summaries["search_rate"].value == 0.5
+    assert record.summaries.metrics["search_rate"].value == 0.5
 
 
 def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder: Path) -> None:
     run(folder)
     run(folder, "router=rule")
-    signatures = {record.signature for record in (kept.outcome for kept in Ledger(folder / ".ragsweep").singles())}
+    signatures = {record.run.signature for record in (kept.outcome for kept in Ledger(folder / ".ragsweep").singles())}
     assert len(signatures) == 2

@@ -88,8 +88,8 @@ def chosen(stage: str, folder: Path, server: Server) -> list[str]:
 
 
 def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
-    reason = result.outcomes.unscored[row].get(metric, "")
-    return float(result.outcomes[metric][row]), reason
+    reason = result.questions.unscored[row].get(metric, "")
+    return float(result.questions[metric][row]), reason
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_failed_search_leaves_the_mean_over_the_others_and_a_count(
     before = len(server.bodies)
     fail(server, status)
     broken = evaluate(Session(), *given)
-    assert broken.summaries["context_tokens"].reasons[reason] == 1
-    for name, summary in broken.summaries.items():
+    assert broken.summaries.metrics["context_tokens"].reasons[reason] == 1
+    for name, summary in broken.summaries.metrics.items():
         kept = []
         for row in range(len(ASKED)):
             (old, why), (new, reported) = (cell(one, name, row) for one in (whole, broken))
@@ -120,7 +120,7 @@ def test_failed_search_leaves_the_mean_over_the_others_and_a_count(
     prompts = [json.dumps(body["messages"]) for body in server.bodies[before:] if "messages" in body]
     assert len(prompts) == len(ASKED) - 1
     assert not any(WORDS in prompt for prompt in prompts)
-    assert broken.outcomes["answer_failed"][LOST] == reason
+    assert broken.questions["answer_failed"][LOST] == reason
 
 
 @pytest.mark.parametrize("stage", ["rerank", "embed"])
@@ -131,7 +131,7 @@ def test_failed_search_is_no_empty_ranking_in_traces_runs_and_the_reranking(
     whole = evaluate(Session(), *given)
     fail(server, 422)
     broken = evaluate(Session(), *given)
-    paths = [to_texts(one.outcomes)["evidence_trace"] for one in (broken, whole)]
+    paths = [to_texts(one.questions)["evidence_trace"] for one in (broken, whole)]
     assert paths[0][LOST] == "{}"
     assert paths[0][0] == paths[1][0]
     assert not whole.rankings.keys() & broken.rankings.keys()
@@ -139,16 +139,16 @@ def test_failed_search_is_no_empty_ranking_in_traces_runs_and_the_reranking(
         (complete,), (lacking,) = (getattr(one, kind).values() for one in (whole, broken))
         assert lacking == "".join(line for line in complete.splitlines(keepends=True) if not line.startswith("q2 "))
     if stage == "rerank":
-        assert broken.reranking["evidences"] == whole.reranking["evidences"] - 1
-        assert broken.reranking["lost"] == 0
-    assert all(facts["n"] <= len(ASKED) - 1 for facts in broken.latency.values())
+        assert broken.summaries.reranking["evidences"] == whole.summaries.reranking["evidences"] - 1
+        assert broken.summaries.reranking["lost"] == 0
+    assert all(facts["n"] <= len(ASKED) - 1 for facts in broken.summaries.latency.values())
 
 
 def test_failed_search_makes_partial_below_the_coverage(server: Server, tmp_path: Path) -> None:
     given = chosen("rerank", tmp_path, server)
     fail(server, 422)
     refused, accepted = (evaluate(Session(), *given, f"coverage={least}") for least in (0.98, 0.5))
-    assert (refused.state, accepted.state) == (PARTIAL, COMPLETE)
+    assert (refused.run.state, accepted.run.state) == (PARTIAL, COMPLETE)
     assert "accepts the missing scores" in partial_note(refused)
     fail(server, 500)
     assert "run it again: only failed calls are repeated" in partial_note(evaluate(Session(), *given, "coverage=0.98"))

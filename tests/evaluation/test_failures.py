@@ -127,8 +127,8 @@ def run_both(
 
 
 def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
-    reason = result.outcomes.unscored[row].get(metric, "")
-    return float(result.outcomes[metric][row]), reason
+    reason = result.questions.unscored[row].get(metric, "")
+    return float(result.questions[metric][row]), reason
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -137,10 +137,10 @@ def test_failure_leaves_the_mean_over_the_others_and_a_count(
 ) -> None:
     whole, broken, struck = run_both(stage, server, tmp_path, monkeypatch)
     reason = SYSTEM_RAISED if stage == "system" else FILTERED
-    ids = list(whole.outcomes["question_id"])
-    lost = [name for name, summary in broken.summaries.items() if reason in summary.reasons]
+    ids = list(whole.questions["question_id"])
+    lost = [name for name, summary in broken.summaries.metrics.items() if reason in summary.reasons]
     assert lost
-    for name, summary in broken.summaries.items():
+    for name, summary in broken.summaries.metrics.items():
         before, after = ([cell(one, name, row) for row in range(len(ids))] for one in (whole, broken))
         for question, (old, why), (new, reported) in zip(ids, before, after, strict=True):
             if question not in struck or why in INAPPLICABLE - {NOT_PROBED}:
@@ -151,10 +151,10 @@ def test_failure_leaves_the_mean_over_the_others_and_a_count(
         others = [new for new, _ in after if not math.isnan(new)]
         assert summary.n_scored == len(others)
         assert summary.n_failed == sum(one == reason for _, one in after)
-        if others and not name.startswith(TIMES) and whole.summaries[name].unit != "tokens":
+        if others and not name.startswith(TIMES) and whole.summaries.metrics[name].unit != "tokens":
             assert summary.value == pytest.approx(sum(others) / len(others))
     if stage in UPSTREAM:
-        assert {name for name, one in whole.summaries.items() if one.n_scored > 1} <= {*lost, "answer_support"}
+        assert {name for name, one in whole.summaries.metrics.items() if one.n_scored > 1} <= {*lost, "answer_support"}
 
 
 def test_evidence_of_a_failed_call_was_not_lost_by_the_search(
@@ -164,7 +164,7 @@ def test_evidence_of_a_failed_call_was_not_lost_by_the_search(
     path = funnel(broken)
     assert path is not None
     assert not struck & path.fates.keys()
-    assert broken.summaries["context_recall"].value == pytest.approx(path.recall)
+    assert broken.summaries.metrics["context_recall"].value == pytest.approx(path.recall)
 
 
 def test_one_withheld_answer_makes_partial_only_below_the_coverage_asked_for(
@@ -173,10 +173,10 @@ def test_one_withheld_answer_makes_partial_only_below_the_coverage_asked_for(
     monkeypatch.setattr(Failing, "is_struck", staticmethod(STAGES["answer"]))
     given = [*overrides(tmp_path, server), *chosen("answer", server)]
     enough, few = (evaluate(Session(), *given, f"coverage={least}") for least in (0.8, 0.98))
-    assert enough.summaries["citations_correct"].n_scored == 0
-    assert enough.summaries["citations_correct"].reasons[FILTERED] == 1
-    assert (enough.state, few.state) == (COMPLETE, PARTIAL)
-    least = min(few.summaries[name].coverage for name in ("success_rate", "token_f1", "refusal"))
+    assert enough.summaries.metrics["citations_correct"].n_scored == 0
+    assert enough.summaries.metrics["citations_correct"].reasons[FILTERED] == 1
+    assert (enough.run.state, few.run.state) == (COMPLETE, PARTIAL)
+    least = min(few.summaries.metrics[name].coverage for name in ("success_rate", "token_f1", "refusal"))
     note = partial_note(few)
     assert f"coverage={math.floor(100 * least) / 100:g} accepts" in note
     assert "filtered" in note

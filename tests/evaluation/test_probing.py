@@ -48,7 +48,7 @@ def stored(folder: Path, work: float, quiet: float) -> tuple[Store, Node]:
 
 
 def p95(experiment: Experiment, store: Store) -> float:
-    return Evaluator(Executor(store)).evaluate(experiment).summaries["latency_p95_ms"].value
+    return Evaluator(Executor(store)).evaluate(experiment).summaries.metrics["latency_p95_ms"].value
 
 
 def test_stored_latency_is_recalled(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_latency_is_measured_again_with_rerun_and_once_a_process(tmp_path: Path)
     store, node = stored(tmp_path, QUIET, QUIET)
     evaluator = Evaluator(Executor(store))
     first, second = (evaluator.evaluate(asked(rerun=True)) for _ in range(2))
-    assert first.summaries["latency_p95_ms"].value < 7000.0
-    assert first.latency == second.latency
+    assert first.summaries.metrics["latency_p95_ms"].value < 7000.0
+    assert first.summaries.latency == second.summaries.latency
     assert evaluator.executor.work["latency"].executed == 1
     assert Executor(store).get(node, TEXTS).seconds.max() < 7.0  # and the old one is gone
     assert store.cost(node) < 14.0
@@ -75,7 +75,7 @@ def test_latency_of_a_busy_machine_is_measured_again_when_the_machine_is_quiet(t
 def test_latency_of_a_busy_machine_stays_while_the_machine_is_busy(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, BUSY, 1e-7)
     result = Evaluator(Executor(store)).evaluate(asked())
-    assert result.summaries["latency_p95_ms"].value == 7000.0
+    assert result.summaries.metrics["latency_p95_ms"].value == 7000.0
     assert slowness(result) == pytest.approx(BUSY / 1e-7)
 
 
@@ -88,7 +88,7 @@ def test_latency_of_a_service_is_not_paid_for_twice(tmp_path: Path) -> None:
 
 def test_result_has_the_state_of_the_machine_beside_each_probe() -> None:
     before = time.time()
-    stage = Evaluator().evaluate(asked()).latency["retrieve"]
+    stage = Evaluator().evaluate(asked()).summaries.latency["retrieve"]
     assert 0 < stage["work_quiet_ms"] <= stage["work_mean_ms"] * (1 + 1e-6)  # the former is stored with nine digits
     assert before <= stage["measured"] <= time.time()
     assert stage["load"] >= 0

@@ -78,16 +78,16 @@ def line_of(method: Callable[..., Any], text: str) -> int:
 def test_metric_with_a_typo_is_nan_with_error_and_line_and_the_others_are_measured() -> None:
     ready = experiment()
     result = Evaluator().evaluate(replace(ready, metrics=(*ready.metrics, Typo(), Own()), coverage=0.9))
-    summary = result.summaries["typo"]
+    summary = result.summaries.metrics["typo"]
     assert math.isnan(summary.value)
     assert (summary.n_failed, summary.n_total) == (4, 4)
     (reason,) = summary.reasons
     place = f"({HERE}:{line_of(Typo.counted, 'contxt')})"
     assert reason.startswith("AttributeError: 'EvaluationView' object has no attribute 'contxt'")
     assert reason.endswith(place)
-    assert result.summaries["own"].value == 1.0
-    assert result.summaries["recall_at_3"].n_scored == 3
-    assert result.state == PARTIAL  # and says so: one of its metrics is not known
+    assert result.summaries.metrics["own"].value == 1.0
+    assert result.summaries.metrics["recall_at_3"].n_scored == 3
+    assert result.run.state == PARTIAL  # and says so: one of its metrics is not known
 
 
 def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:

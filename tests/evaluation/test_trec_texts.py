@@ -104,8 +104,8 @@ def check_outside(result: Result, top_k: int) -> None:
     (run,), (qrels,) = result.evidence_runs.values(), result.evidence_qrels.values()
     whole, near = outside(run, qrels), outside(run, qrels, most=10)
     context = outside(run, qrels, most=top_k)
-    for n, question in enumerate(result.outcomes["question_id"]):
-        ours = {name: column[n] for name, column in result.outcomes.items() if name in result.summaries}
+    for n, question in enumerate(result.questions["question_id"]):
+        ours = {name: column[n] for name, column in result.questions.items() if name in result.summaries.metrics}
         if question not in whole:
             assert np.isnan(ours["ndcg_at_10"])
             continue

@@ -25,7 +25,7 @@ from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.session import Session
 from support.commands import composed
 from support.parts import corpus
-from support.results import a_result
+from support.results import a_result, changed
 
 DEMO = PythonReference(None, 0).load()
 
@@ -160,7 +160,7 @@ def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> Non
 
 def evaluated_on(partition: str = HOLDOUT, whole: str = "w") -> Result:
     result = a_result()
-    return replace(result, dataset=replace(result.dataset, partition=partition, whole_digest=whole))
+    return changed(result, dataset=replace(result.run.dataset, partition=partition, whole_digest=whole))
 
 
 def test_each_sweep_and_each_config_by_itself_uses_the_holdout_once(tmp_path: Path) -> None:
@@ -191,16 +191,16 @@ def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_
     ledger, plain = Ledger(tmp_path), a_result()
     before, now = held_of(100), held_of(101, first)
     for one in (before, before, before, now):
-        ledger.write(None, 0, replace(plain, dataset=one))
+        ledger.write(None, 0, changed(plain, dataset=one))
     assert now.undivided != before.undivided
     assert Ledger(tmp_path).holdout_views(now.undivided) == expected
 
 
 def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    ledger.write(None, 0, replace(a_result(), dataset=held_of(100)))
+    ledger.write(None, 0, changed(a_result(), dataset=held_of(100)))
     more = replace(held_of(101), partition=TUNE)
-    ledger.write(None, 0, replace(a_result(), dataset=more))
+    ledger.write(None, 0, changed(a_result(), dataset=more))
     assert ledger.holdout_views(more.undivided) == 1
 
 

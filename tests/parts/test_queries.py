@@ -91,14 +91,14 @@ def test_history_is_searched_with_where_there_is_one(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     session = Session()
     last, history = (evaluate(session, *overrides(tmp_path, f"query={query}")) for query in ("last", "history"))
-    assert "query" not in last.outcomes
-    assert history.outcomes["query"][-2] == "I like bread.\nWhat is it made of?"
-    ids = last.outcomes["question_id"]
-    recall = {name: dict(zip(ids, one.outcomes["context_recall"], strict=True)) for name, one in
+    assert "query" not in last.questions
+    assert history.questions["query"][-2] == "I like bread.\nWhat is it made of?"
+    ids = last.questions["question_id"]
+    recall = {name: dict(zip(ids, one.questions["context_recall"], strict=True)) for name, one in
               (("last", last), ("history", history))}  # fmt: skip
     assert (recall["last"]["t2"], recall["history"]["t2"]) == (0, 1)
     assert all(recall["last"][one] == recall["history"][one] for one in ("q1", "q2", "q3"))
-    assert last.signature != history.signature
+    assert last.run.signature != history.run.signature
     assert last.rankings.keys() != history.rankings.keys()  # two run files
 
 
@@ -106,16 +106,16 @@ def test_model_rewrites_each_question_with_a_history_once_and_its_query_is_searc
     server: LlmServer, tmp_path: Path
 ) -> None:
     first = evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite"))
-    assert first.state == COMPLETE
+    assert first.run.state == COMPLETE
     assert rewrites(server) == 2  # neither questions without a history nor conversation
-    assert first.outcomes["query"][4:6] == ["Where does the cat sleep?", "What is bread made of?"]
-    assert first.outcomes["context_recall"][4:6] == [1, 1]
-    assert first.usage["query"]["calls"] == 2
-    assert first.usage["query"]["money"] > 0
+    assert first.questions["query"][4:6] == ["Where does the cat sleep?", "What is bread made of?"]
+    assert first.questions["context_recall"][4:6] == [1, 1]
+    assert first.summaries.usage["query"]["calls"] == 2
+    assert first.summaries.usage["query"]["money"] > 0
     request = len(server.log)
     again = evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite"))
     assert len(server.log) == request
-    assert again.usage == first.usage
+    assert again.summaries.usage == first.summaries.usage
     evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite", "prompt=cite"))
     assert rewrites(server) == 2  # the prompt of answers does not change a query
 
@@ -123,11 +123,11 @@ def test_model_rewrites_each_question_with_a_history_once_and_its_query_is_searc
 def test_cost_and_latency_of_an_answer_hold_those_of_its_query(server: LlmServer, tmp_path: Path) -> None:
     chosen = [[*model(server), f"query={query}"] for query in ("last", "rewrite")]
     last, written_by_model = (evaluate(stored(tmp_path), *overrides(tmp_path, *one)) for one in chosen)
-    costs = [one.outcomes["cost_per_1000"] for one in (last, written_by_model)]
+    costs = [one.questions["cost_per_1000"] for one in (last, written_by_model)]
     assert costs[0][0] == costs[1][0]
     assert costs[0][4] < costs[1][4]
-    assert written_by_model.latency["query"]["n"] == 6
-    assert "query" not in last.latency
+    assert written_by_model.summaries.latency["query"]["n"] == 6
+    assert "query" not in last.summaries.latency
 
 
 def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
@@ -135,11 +135,11 @@ def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
 ) -> None:
     given = overrides(tmp_path, *model(server), "query=rewrite", "llm.concurrency=1")
     few = evaluate(stored(tmp_path), *given, "budget.calls=1")
-    assert few.state == PARTIAL
-    assert np.isnan(few.outcomes["context_recall"][5])
-    assert few.summaries["context_recall"].reasons[BUDGET_SPENT] == 1
+    assert few.run.state == PARTIAL
+    assert np.isnan(few.questions["context_recall"][5])
+    assert few.summaries.metrics["context_recall"].reasons[BUDGET_SPENT] == 1
     whole = evaluate(stored(tmp_path), *given)
-    assert whole.state == COMPLETE
+    assert whole.run.state == COMPLETE
     assert rewrites(server) == 2
 
 
@@ -148,15 +148,15 @@ def test_query_is_what_the_model_writes_behind_its_thoughts(server: LlmServer, t
     plain = evaluate(Session(), *given)
     server.answer = lambda request: f"<think>The ship, the cat, the stars?</think>\n{scripted(request)}"
     thinking = evaluate(Session(), *given)
-    assert thinking.outcomes["query"] == plain.outcomes["query"]
-    assert thinking.outcomes["answer"] == plain.outcomes["answer"]
+    assert thinking.questions["query"] == plain.questions["query"]
+    assert thinking.questions["answer"] == plain.questions["answer"]
 
 
 def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
     server.answer = lambda request: " " if "Rewrite" in request.prompt else "Yes."
     result = evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", "llm.retries=0"))
-    assert result.state == PARTIAL
-    assert np.isnan(result.outcomes["context_recall"][4:6]).all()
+    assert result.run.state == PARTIAL
+    assert np.isnan(result.questions["context_recall"][4:6]).all()
 
 
 def test_plan_estimates_the_calls_for_queries(server: LlmServer, tmp_path: Path) -> None:

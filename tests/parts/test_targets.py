@@ -19,7 +19,7 @@ from ragsweep.report.targets import target_lines
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
 from support.commands import prepare
-from support.results import a_result
+from support.results import a_result, changed
 
 ROOT = Path(__file__).parents[2]
 SHARES = st.floats(0, 1)
@@ -160,7 +160,7 @@ def test_nothing_is_said_where_nothing_was_judged() -> None:
 def test_missed_target_counts_only_where_targets_are_enforced_and_no_warning_does() -> None:
     poor, warned = missed("mrr"), missed("latency_p95_ms", verdict="warn")
     for enforce, judged, expected in ((True, poor, True), (False, poor, False), (True, warned, False)):
-        one = dataclasses.replace(result("a", judged), config={"targets": {"enforce": enforce}})
+        one = changed(result("a", judged), config={"targets": {"enforce": enforce}})
         assert misses_target(one) is expected
 
 

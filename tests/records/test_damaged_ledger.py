@@ -13,7 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.checksums import COLUMNS
 from ragsweep.records.ledger import LARGE, Ledger
-from support.results import a_result
+from support.results import a_result, changed
 from test_ledger import opened
 
 SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it away and run the command again"
@@ -28,16 +28,16 @@ def folder(tmp_path: Path) -> Path:
 def fill(folder: Path) -> Path:
     """Write a ledger of two sweeps and of two configs by themselves, all in the file itself."""
     ledger = Ledger(folder)
-    held = replace(a_result().dataset, partition="holdout", held=("q1",))
+    held = replace(a_result().run.dataset, partition="holdout", held=("q1",))
     for key in ("one", "two"):
         sweep = opened(ledger, *(f"top_k={n}" for n in range(JOBS)), key=key)
         for job in range(JOBS - 1):
-            ledger.mark_tracked(ledger.write(sweep.id, job, replace(a_result(), name=f"{key} {job}")), f"run {job}")
+            ledger.mark_tracked(ledger.write(sweep.id, job, changed(a_result(), name=f"{key} {job}")), f"run {job}")
         ledger.write(sweep.id, JOBS - 1, Failure("f", (), {}, "error"))
     ledger.set_status("one-0", "FINISHED")
     ledger.claims.claim_job("two-0", 77)
     for name in ("single", "other"):
-        record = ledger.write(None, 0, replace(a_result(), name=name, dataset=held))
+        record = ledger.write(None, 0, changed(a_result(), name=name, dataset=held))
         ledger.names.give(name, f"record {record}")
     with closing(sqlite3.connect(folder / "ledger.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -125,7 +125,7 @@ def test_change_of_one_row_does_not_hide_the_damage_of_another(folder: Path) -> 
     change(folder, "UPDATE records SET kind = 'confih' WHERE sweep = 'one-0' AND job = 0")
     ledger = Ledger(folder)
     ledger.retry("one-0")
-    ledger.write("one-0", 3, replace(a_result(), name="again"))
+    ledger.write("one-0", 3, changed(a_result(), name="again"))
     with pytest.raises(InputError, match=SENTENCE):
         ledger.records("one-0")
     assert ledger.records("two-0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import sqlite3
@@ -21,6 +20,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
+from support.results import changed
 from support.servers import forked
 
 
@@ -49,10 +49,10 @@ def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     record, failed = Ledger(tmp_path).records(sweep.id)
     assert (record.job, record.run) == (0, "child")
     assert isinstance(record.outcome, Result)
-    assert math.isnan(record.outcome.summaries["mrr"].high)
-    assert math.isnan(record.outcome.outcomes["mrr"][0])
+    assert math.isnan(record.outcome.summaries.metrics["mrr"].high)
+    assert math.isnan(record.outcome.questions["mrr"][0])
     comparable: dict[str, Any] = {"summaries": {}, "groups": {}, "outcomes": QuestionResults({})}
-    assert dataclasses.replace(record.outcome, **comparable) == dataclasses.replace(result(), **comparable)
+    assert changed(record.outcome, **comparable) == changed(result(), **comparable)
     assert failed.outcome == failure
     assert Ledger(tmp_path).sweep(sweep.id) == sweep
 

@@ -21,6 +21,7 @@ from ragsweep.core.results import DatasetFacts, Failure, Result, Summary, Target
 from ragsweep.records.record_format import FORMAT, Encoded, decode, decode_shared, encode
 from ragsweep.sweep.running.session import Session
 from support.commands import evaluate
+from support.results import changed
 
 text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
 number = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])
@@ -138,25 +139,27 @@ def measured() -> list[Result]:
 
 def test_configs_of_one_golden_set_share_the_columns_of_its_questions(measured: list[Result]) -> None:
     assert measured[0].rankings
-    bare = replace(measured[0], rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, traces=())
+    bare = changed(measured[0], rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, traces=())
     assert comparable(read(encode(measured[0]))) == comparable(bare)
     first, second = map(encode, measured)
     assert first.shared == second.shared
     assert first.shared_digest == second.shared_digest == hashlib.sha256(first.shared).hexdigest()
-    assert {"question_id", "question", "answerable", "evidence", *measured[0].groups} <= set(json.loads(first.shared))
+    assert {"question_id", "question", "answerable", "evidence", *measured[0].summaries.groups} <= set(
+        json.loads(first.shared)
+    )
     own = json.loads(first.own)
     assert set(own) == {"columns", "unscored", "steps", "evidence", "repetitions"}
     assert set(own["columns"]) == {"searched", "context", "context_scores"}
     assert own["repetitions"] is None
-    questions = measured[0].dataset.questions
-    assert len(first.scores) == 8 * questions * len(measured[0].summaries)
+    questions = measured[0].run.dataset.questions
+    assert len(first.scores) == 8 * questions * len(measured[0].summaries.metrics)
     assert len(first.counts) == 8 * questions * 2  # length of the ranking, first rank
 
 
 def test_record_whose_nested_values_are_texts_is_read_as_one_of_today(measured: list[Result]) -> None:
     for result in measured:
-        bare = replace(result, rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, traces=())
-        flat = encode(replace(bare, outcomes=QuestionResults(to_texts(bare.outcomes))))
+        bare = changed(result, rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, traces=())
+        flat = encode(changed(bare, questions=QuestionResults(to_texts(bare.questions))))
         own = json.dumps(json.loads(flat.own)["columns"]).encode()
         old = replace(flat, text=flat.text.replace(FORMAT, "ragsweep.record/2"), own=own)
         assert comparable(read(old)) == comparable(bare)
@@ -165,8 +168,8 @@ def test_record_whose_nested_values_are_texts_is_read_as_one_of_today(measured: 
 def test_questions_that_lack_the_same_scores_share_their_reasons(measured: list[Result]) -> None:
     found = read(encode(measured[0]))
     assert isinstance(found, Result)
-    distinct = {str(row) for row in found.outcomes.unscored}
-    assert len({id(row) for row in found.outcomes.unscored}) == len(distinct) < found.outcomes.rows
+    distinct = {str(row) for row in found.questions.unscored}
+    assert len({id(row) for row in found.questions.unscored}) == len(distinct) < found.questions.rows
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,6 @@ def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
 
 def test_status_is_the_state_of_the_result(measured: list[Result]) -> None:
     assert encode(measured[0]).status == "finished"
-    assert encode(replace(measured[0], state="PARTIAL")).status == "partial"
+    assert encode(changed(measured[0], state="PARTIAL")).status == "partial"
     failed = encode(Failure("n", ("a",), {}, "no luck"))
     assert failed == Encoded("failed", None, failed.text)

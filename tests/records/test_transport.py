@@ -15,17 +15,17 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.records.record_format import encode
 from ragsweep.records.transport import from_bytes, to_bytes
 from support.inputs.mutants import mutant
-from support.results import a_result
+from support.results import a_result, changed
 
 BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "traces")
 
 
 def sent() -> Result:
     result = a_result()
-    return dataclasses.replace(
+    return changed(
         result,
         rankings={"a": "q1 Q0 d1 1 .5 x\n"}, qrels={"a": "q1 0 d1 1\n"},
-        traces=({"spans": [1, 2.5, None]},), dataset=dataclasses.replace(result.dataset, held=("x", "y")),
+        traces=({"spans": [1, 2.5, None]},), dataset=dataclasses.replace(result.run.dataset, held=("x", "y")),
     )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_result_or_failure_arrives_as_it_was_sent() -> None:
     assert isinstance(arrived, Result)
     assert encode(arrived) == encode(sent())
     assert {name: getattr(arrived, name) for name in BESIDE} == {name: getattr(sent(), name) for name in BESIDE}
-    assert arrived.dataset.held == ("x", "y")
+    assert arrived.run.dataset.held == ("x", "y")
     failure = Failure("a", ("x=1",), {"x": "1"}, "no luck", "line\nline", 1.5, 2.5)
     assert from_bytes("a", to_bytes("a", failure, {})) == (failure, {})
 

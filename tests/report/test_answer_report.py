@@ -18,7 +18,7 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
-from support.results import changed_table
+from support.results import changed, changed_table
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
@@ -46,7 +46,7 @@ def result(
 ) -> Result:
     config = {"retriever": {"_target_": target}, "llm": {"_target_": llm}, "prompt": {"system": "s"}}
     made = Result("s", name, (name,), config, {}, FACTS, {}, {}, outcomes(fates), {}, {})
-    return dataclasses.replace(made, **changes)
+    return changed(made, **changes)
 
 
 BASE = result("retriever=none", "wwcrw", NO_RETRIEVER)
@@ -74,8 +74,8 @@ def test_config_is_compared_with_the_one_without_context() -> None:
 
 def test_effect_follows_the_config_without_context_that_it_is_measured_against() -> None:
     def named(name: str, prompt: str) -> Result:
-        made = dataclasses.replace(BASE if "none" in name else BM25, name=name)
-        return dataclasses.replace(made, config={**made.config, "prompt": {"system": prompt}})
+        made = changed(BASE if "none" in name else BM25, name=name)
+        return changed(made, config={**made.run.config, "prompt": {"system": prompt}})
 
     results = [named(f"{retriever} {prompt}", prompt) for retriever in ("none", "bm25") for prompt in ("p", "q")]
     said = texts(answer_lines(results))
@@ -88,8 +88,8 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     """Here token F1 and the objective disagree on one question; the objective decides."""
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}
     told = {"retriever=none": [0.9, 0.1, 0.1, 0.1, 0.1], "retriever=bm25": [0.9, 0.9, 0.6, 0.1, 0.1]}
-    results = [dataclasses.replace(one, config={**one.config, **config}) for one in (BASE, BM25)]
-    results = [dataclasses.replace(one, outcomes=changed_table(one, {"judged": told[one.name]})) for one in results]
+    results = [changed(one, config={**one.run.config, **config}) for one in (BASE, BM25)]
+    results = [changed(one, questions=changed_table(one, {"judged": told[one.name]})) for one in results]
     (pair,) = against_no_context(results)
     assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
     rule = {"metric": "judged", "threshold": 0.7, "higher_is_better": True}
@@ -100,7 +100,7 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
 
 def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared() -> None:
     other = dataclasses.replace(FACTS, golden_digest="h")
-    silent = dataclasses.replace(BM25, outcomes=QuestionResults({"question_id": ["a"]}))
+    silent = changed(BM25, questions=QuestionResults({"question_id": ["a"]}))
     assert against_no_context([BASE, result("x", "ccccc", llm="y"), result("x", "ccccc", dataset=other)]) == []
     assert against_no_context([BASE, silent]) == []
     assert against_no_context([BM25, result("x", "ccccc")]) == []
@@ -122,7 +122,7 @@ def test_many_configs_are_cut_to_those_that_gain_most() -> None:
 
 
 def test_confusion_counts_every_question_once_by_type() -> None:
-    rows = confusion(BM25.outcomes)
+    rows = confusion(BM25.questions)
     assert [(row.kind, sum(row.counts.values()), row.unknown) for row in rows] == [
         ("answerable", 2, 1), ("unanswerable: false premise", 1, 0), ("unanswerable: out of scope", 1, 0),
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
     reached = [now[name] for name in ("coverage", "score_answered", "hallucinated", "score")]
     assert reached == pytest.approx([1, 0.4, 1, 0.4])
     assert (best["threshold"], best["coverage"], best["score_answered"]) == pytest.approx((0.8, 0.4, 1))
-    silent = result("two", "ccwww", outcomes=outcomes("ccwww", (NAN,) * 5))
+    silent = result("two", "ccwww", questions=outcomes("ccwww", (NAN,) * 5))
     assert abstention_curves([silent]) == {}
 
 
@@ -165,7 +165,7 @@ def test_files_say_the_same_to_programs() -> None:
 
 @pytest.mark.parametrize("name", ["=cmd()", "a,b\nc", "$x$ and $y"])
 def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
-    files = artifacts("sweep", [BASE, dataclasses.replace(BM25, name=name)], [], [])
+    files = artifacts("sweep", [BASE, changed(BM25, name=name)], [], [])
     assert read(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
     assert files["plots/abstention.png"].startswith(b"\x89PNG")
 
@@ -173,6 +173,6 @@ def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
 def test_metrics_without_a_generator_make_no_confusion_matrix() -> None:
     table = outcomes("fffff")
     known = {key: table[key] for key in table if key != "abstained"}
-    silent = dataclasses.replace(BM25, outcomes=QuestionResults(known))
-    assert confusion(silent.outcomes) == []
+    silent = changed(BM25, questions=QuestionResults(known))
+    assert confusion(silent.questions) == []
     assert list(answer_lines([silent])) == []

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ragsweep.core.results import Result
 from ragsweep.report.front import MOST, front_csv, front_lines
-from support.results import scored
+from support.results import changed, scored
 
 METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
 
 
 def point(name: str, quality: float, latency: float) -> Result:
-    return replace(scored({"ndcg": [quality], "latency_mean_ms": [latency]}), name=name)
+    return changed(scored({"ndcg": [quality], "latency_mean_ms": [latency]}), name=name)
 
 
 def test_the_lines_name_the_best_by_the_first_metric_on_top() -> None:

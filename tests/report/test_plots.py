@@ -14,7 +14,7 @@ from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
-from support.results import METRIC, one_metric
+from support.results import METRIC, changed, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 
@@ -99,7 +99,7 @@ def test_groups_beyond_twelve_are_counted_and_the_largest_shown(drawn: list[matp
 def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -> None:
     result = a_result("a")
     empty = {"chat": {"recall": summary("recall", math.nan, 0)}}
-    both = {"category": {**result.groups["category"], **empty}}
+    both = {"category": {**result.summaries.groups["category"], **empty}}
     plots.metric_by_label([Result(**{**vars(result), "groups": both})], "recall")
     assert [axes.get_title() for axes in drawn[0].axes] == ["factual", "how-to"]
     assert "No question could be scored in: chat" in drawn[0].get_supxlabel().replace("\n", " ")
@@ -130,7 +130,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     slow = [100.0 * (1 + n % 7) for n in range(60)]
     rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
     results = [one_metric(name, row, direction=False) for name, row in rows.items()]
-    results = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
+    results = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
     found = compare_configs(results, baseline="a")
     assert isinstance(found, SweepComparison)
     plots.differences(found)

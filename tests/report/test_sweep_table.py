@@ -16,7 +16,7 @@ from ragsweep.report.document import GAP
 from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
-from support.results import changed_table, drawn, scored
+from support.results import changed, changed_table, drawn, scored
 
 
 def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
@@ -24,7 +24,7 @@ def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
     overrides = tuple(f"{key}={value}" for key, value in set_.items())
     metrics = {"ndcg": drawn(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": drawn(mean, 60)}
     result = scored(metrics, name=f"#{number} config", overrides=overrides, parameters=set_)
-    return replace(result, config={**result.config, "headline": ["ndcg", "recall", "tokens"]})
+    return changed(result, config={**result.run.config, "headline": ["ndcg", "recall", "tokens"]})
 
 
 def compared(results: list[Result], baseline: str | None = None) -> SweepComparison:
@@ -51,9 +51,9 @@ def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
-    more = scored(judged).summaries
-    results = [replace(one, summaries={**one.summaries, **more}) for one in RESULTS[:2]]
-    results = [replace(one, outcomes=changed_table(one, {"steps": steps})) for one in results]
+    more = scored(judged).summaries.metrics
+    results = [changed(one, metrics={**one.summaries.metrics, **more}) for one in RESULTS[:2]]
+    results = [changed(one, questions=changed_table(one, {"steps": steps})) for one in results]
     shown = ["ndcg", "recall", "tokens", *judged]
     narrow = sweep_table(results, shown, compared(RESULTS[:2]), width=100)
     columns = {name.removeprefix(">") for name in narrow.header}
@@ -93,7 +93,7 @@ def test_differences_are_from_the_baseline_or_choice(baseline: str | None, again
 
 def test_a_recorded_baseline_is_a_row_beside_the_sweep() -> None:
     """It is compared with the sweep, though it is no config of it."""
-    before = replace(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")
+    before = changed(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")
     rows = [*RESULTS[:2], before]
     assert swept(rows) == "top_k = 1, 2, 9"
     table = sweep_table(rows, ["ndcg"], compared(rows, before.name), "#2 config")
@@ -143,9 +143,9 @@ def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
 def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_metric() -> None:
     names = {"ndcg": "context_ndcg", "tokens": "context_tokens", "recall": "latency_p95_ms"}
     results = [
-        replace(one, config={"objective": "context_ndcg"},
-                outcomes=QuestionResults({names.get(key, key): column for key, column in one.outcomes.items()}),
-                summaries={names[key]: replace(found, name=names[key]) for key, found in one.summaries.items()})
+        changed(one, config={"objective": "context_ndcg"},
+                questions=QuestionResults({names.get(key, key): column for key, column in one.questions.items()}),
+                metrics={names[key]: replace(found, name=names[key]) for key, found in one.summaries.metrics.items()})
         for one in RESULTS[:3]
     ]  # fmt: skip
     found, metrics = compared(results), list(names.values())
@@ -163,7 +163,7 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
 
 
 def test_metrics_of_answers_are_dropped_last() -> None:
-    results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
+    results = [changed(one, config={**one.run.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
     found, metrics = compared(results), ["ndcg", "recall", "tokens"]
     headers = [sweep_table(results, metrics, found, width=size).header for size in (90, 70, 62)]
     shown = [{">ndcg", ">recall", ">tokens"} & set(header) for header in headers]
@@ -175,8 +175,11 @@ def test_metrics_of_answers_are_dropped_last() -> None:
 def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, has_intervals: bool) -> None:
     results = []
     for n in (3, 5, 6):
-        groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": drawn(n / 10, 25)}).summaries}
-        results.append(replace(scored({"ndcg": drawn(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
+        groups = {
+            "a": scored({"ndcg": [0.0] * 15}).summaries.metrics,
+            "b": scored({"ndcg": drawn(n / 10, 25)}).summaries.metrics,
+        }
+        results.append(changed(scored({"ndcg": drawn(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
     table = slice_table(results, "category", "ndcg", ["6", "3"], wide)
     assert table.header == ["category", ">questions", ">#6", ">#3"]
     assert [row[:2] for row in table.rows] == [["a", "15"], ["b", "25"]]

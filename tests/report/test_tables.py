@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.numbers import cell
 from ragsweep.report.tables import evidence_note, headline, results_csv, results_json
+from support.results import changed
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 79, 1500, 1100, 400, {"no label": 7})
@@ -49,7 +49,7 @@ def read_csv(data: bytes) -> list[dict[str, str]]:
 
 def test_objective_has_a_column_though_no_headline_names_it() -> None:
     named = {"objective": ["mrr", "absent"], "headline": ["recall"]}
-    assert headline([replace(TWO[0], config=named)]) == ["recall", "mrr"]
+    assert headline([changed(TWO[0], config=named)]) == ["recall", "mrr"]
 
 
 @pytest.mark.parametrize(

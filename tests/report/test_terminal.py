@@ -19,7 +19,7 @@ from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.graph import Plan, StageCount
-from support.results import summary
+from support.results import changed, summary
 from test_ledger import result
 
 
@@ -72,10 +72,10 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
 def test_a_config_is_shown_by_label_with_its_headline_metrics(terminal: Terminal, stream: io.StringIO) -> None:
     groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
                            "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip
-    shown = replace(result("one"), groups=groups)
+    shown = changed(result("one"), groups=groups)
     show_result(terminal, shown, ["mrr", "map"])
     assert "category" not in stream.getvalue()
-    show_result(terminal, replace(shown, config={**shown.config, "by": "category"}), ["mrr", "map"])
+    show_result(terminal, changed(shown, config={**shown.run.config, "by": "category"}), ["mrr", "map"])
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     place = lines.index("category questions mrr map")
     assert lines[place + 1 : place + 3] == ["how 4 .25 [.25, .75] .50 [.40, .60]", "why 4 - -"]
@@ -93,7 +93,7 @@ def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal
 
 
 def test_a_long_heading_has_its_questions_on_a_line_of_their_own(terminal: Terminal, stream: io.StringIO) -> None:
-    show_block(heading("retriever = " + ", ".join(["bm25"] * 16), result("a").dataset), terminal)
+    show_block(heading("retriever = " + ", ".join(["bm25"] * 16), result("a").run.dataset), terminal)
     lines = stream.getvalue().splitlines()[1:]
     assert [line.endswith("·") for line in lines] == [False] * len(lines)
     assert lines[1].startswith(" " * 10)
@@ -115,8 +115,8 @@ def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.S
 
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
-    dataset = replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))
-    show_result(terminal, replace(measured, dataset=dataset), [])
+    dataset = replace(measured.run.dataset, notes=("4 links not followed", "3 stand-ins"))
+    show_result(terminal, changed(measured, dataset=dataset), [])
     lines = [line.strip() for line in stream.getvalue().splitlines()]
     assert lines.index("3 stand-ins") == lines.index("4 links not followed") + 1
 

@@ -17,7 +17,7 @@ from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclude import conclude
-from support.results import METRIC, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
 RESULTS = [
@@ -118,9 +118,9 @@ def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_ev
     results = [one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1))]
     for why, counted in (("no reference answer", True), ("no evidence", False), ("unanswerable", False)):
         lacking = [
-            replace(one, summaries={
+            changed(one, metrics={
                 name: replace(summary, n_total=summary.n_total + 9, n_skipped=9, reasons={why: 9})
-                for name, summary in one.summaries.items()
+                for name, summary in one.summaries.metrics.items()
             })
             for one in results
         ]  # fmt: skip

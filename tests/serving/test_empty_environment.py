@@ -92,15 +92,15 @@ def test_contexts_are_of_the_evaluation(shipped: tuple[Path, dict[str, Result]],
     searched = {question.id for question in DATASET.golden.questions if question.needs_retrieval}
     assert len(models) == 8 + 4 + 2 + 2
     for model, result in models.items():
-        rows = [n for n, name in enumerate(result.outcomes["question_id"]) if name in searched]
+        rows = [n for n, name in enumerate(result.questions["question_id"]) if name in searched]
         assert len(rows) == 170
-        questions = [{"question": result.outcomes["question"][n]} for n in rows]
+        questions = [{"question": result.questions["question"][n]} for n in rows]
         with served(python, model, tmp_path, environment, questions[0]) as server:
             found = [row for question in questions for row in server.ask(question)]
         names = [[name_of(one, lengths) for one in row["context"]] for row in found]
-        assert names == [list(result.outcomes["context"][n]) for n in rows], model
-        if "answer" in result.outcomes:
-            assert [row["answer"] for row in found] == [result.outcomes["answer"][n] for n in rows], model
+        assert names == [list(result.questions["context"][n]) for n in rows], model
+        if "answer" in result.questions:
+            assert [row["answer"] for row in found] == [result.questions["answer"][n] for n in rows], model
 
 
 def name_of(passage: dict[str, Any], lengths: dict[str, int]) -> str:

@@ -30,10 +30,10 @@ def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
     session, lines = Session(), [*data, "embedder=hashing", "depth=4", "top_k=3", *overrides]
     result = evaluate(session, *lines)
     dataset, executor = prepare(session, *lines).dataset, session.evaluator.executor
-    graph = build_graph(session.builder, result.config, dataset.corpus)
+    graph = build_graph(session.builder, result.run.config, dataset.corpus)
     (bundle := folder / "bundle").mkdir()
     write_reference(bundle, ("handbook", "b", 0.5), result, dataset, (graph, executor))
-    write_bundle(bundle, result.config, dataset.corpus, graph, executor)
+    write_bundle(bundle, result.run.config, dataset.corpus, graph, executor)
     return result, bundle
 
 
@@ -52,17 +52,17 @@ def test_contexts_are_those_of_the_evaluation(overrides: tuple[str, ...], tmp_pa
     result, bundle = shipped(tmp_path, *overrides)
     moved = shutil.move(bundle, tmp_path / "another machine")
     pipeline = ServedPipeline(Path(moved))
-    for n, text in enumerate(result.outcomes["question"]):
+    for n, text in enumerate(result.questions["question"]):
         found = pipeline.answer(text)
         texts = {one.document: len(pipeline.bundle.corpus.texts[pipeline.bundle.corpus.position[one.document]])
                  for one in found.context}  # fmt: skip
         names = [one.document if (one.start, one.end) == (0, texts[one.document]) else
                  f"{one.document}:{one.start}-{one.end}" for one in found.context]  # fmt: skip
-        assert names == result.outcomes["context"][n]
-        if "answer" in result.outcomes:
-            assert found.answer.text == result.outcomes["answer"][n]
+        assert names == result.questions["context"][n]
+        if "answer" in result.questions:
+            assert found.answer.text == result.questions["answer"][n]
         assert found.milliseconds["total"] > 0
-    assert len(result.outcomes["question"]) == len(GOLDEN)
+    assert len(result.questions["question"]) == len(GOLDEN)
 
 
 def test_failed_search_is_no_answer_from_an_empty_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,8 +76,8 @@ def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path,
     documents = [one["id"].partition(":")[0] for one in steps["rerank"].outputs][:3]
     assert documents == [one.document for one in found.context]
     assert (trace.results, trace.failed) == (len(found.context), "")
-    assert trace.abstained == result.outcomes["abstained"][0]
-    assert trace.answer == result.outcomes["answer"][0]
+    assert trace.abstained == result.questions["abstained"][0]
+    assert trace.answer == result.questions["answer"][0]
     failure = describe_failure("handbook", "b", ("x", ()), 1.0, ValueError("lost"))
     assert (failure.failed, failure.results, failure.answer) == ("ValueError", 0, None)
 
@@ -85,7 +85,7 @@ def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path,
 def test_reference_has_what_the_served_pipeline_gives_for_the_same_questions(tmp_path: Path) -> None:
     result, bundle = shipped(tmp_path, "retriever=hybrid_rrf")
     reference, pipeline = Reference.read(bundle), ServedPipeline(bundle)
-    for n, text in enumerate(result.outcomes["question"]):
+    for n, text in enumerate(result.questions["question"]):
         found = pipeline.answer(text)
         for step, ranked in found.rankings.items():
             known = reference.numbers[f"top_score/{step}"][n], reference.numbers[f"gap/{step}"][n]

@@ -20,7 +20,7 @@ from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
-from support.results import METRIC, changed_table, one_metric
+from support.results import METRIC, changed, changed_table, one_metric
 
 LOSS = 0.005
 UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
@@ -40,7 +40,7 @@ def believed(results: Sequence[Result]) -> Posterior:
 
 
 def is_known(result: Result, metric: str) -> bool:
-    return not math.isnan(result.summaries[metric].value)
+    return not math.isnan(result.summaries.metrics[metric].value)
 
 
 def chosen(
@@ -53,9 +53,11 @@ def turned(results: Sequence[Result]) -> list[Result]:
     """Return the same configs with a metric of which less is better."""
     found = []
     for one in results:
-        less = replace(one.summaries[METRIC], value=-one.summaries[METRIC].value, higher_is_better=False)
-        outcomes = changed_table(one, {METRIC: [-score for score in one.outcomes[METRIC]]})
-        found.append(replace(one, summaries={**one.summaries, METRIC: less}, outcomes=outcomes))
+        less = replace(
+            one.summaries.metrics[METRIC], value=-one.summaries.metrics[METRIC].value, higher_is_better=False
+        )
+        outcomes = changed_table(one, {METRIC: [-score for score in one.questions[METRIC]]})
+        found.append(changed(one, metrics={**one.summaries.metrics, METRIC: less}, questions=outcomes))
     return found
 
 
@@ -84,14 +86,16 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
 ) -> None:
     order = list(range(len(results)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    moved = [replace(results[row], name=f"x{place}") for place, row in enumerate(order)]
+    moved = [changed(results[row], name=f"x{place}") for place, row in enumerate(order)]
     limit = 200.0 if limited else None
     one = chosen(results, loss, {0} if refuses else (), len(results) - 1, context_tokens=limit)
     refusing, last = {order.index(0)} if refuses else (), order.index(len(results) - 1)
     other = chosen(moved, loss, refusing, last, context_tokens=limit)
 
     def same(row: int | None, place: int | None) -> bool:
-        return row == place if row is None or place is None else results[row].signature == moved[place].signature
+        return (
+            row == place if row is None or place is None else results[row].run.signature == moved[place].run.signature
+        )
 
     assert same(one.row, other.row)
     assert same(one.best, other.best)
@@ -107,11 +111,11 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
 
 
 def test_of_equal_configs_the_cheapest_is_chosen() -> None:
-    one, scores = drawn(0.5)[0], drawn(0.5)[0].outcomes[METRIC]
+    one, scores = drawn(0.5)[0], drawn(0.5)[0].questions[METRIC]
     results = [one_metric(f"c{n}", scores, context_tokens=tokens) for n, tokens in enumerate((300.0, 100.0, 200.0))]
     found = chosen(results)
     assert (found.row, found.best, found.sacrificed, found.runner_up) == (1, 1, None, None)
-    alike = [replace(one, name=name, signature=signature) for name, signature in (("a", "2"), ("b", "1"))]
+    alike = [changed(one, name=name, signature=signature) for name, signature in (("a", "2"), ("b", "1"))]
     assert [chosen(alike).row, chosen(alike[::-1]).row] == [1, 0]
 
 
@@ -172,9 +176,9 @@ def test_what_does_not_cost_less_by_a_tenth_is_not_chosen_for_its_cost(tokens: t
 def with_costs(results: Sequence[Result], name: str, columns: np.ndarray) -> list[Result]:
     found = []
     for one, column in zip(results, columns, strict=True):
-        summary = replace(one.summaries["context_tokens"], name=name, value=float(column.mean()))
-        outcomes = one.outcomes.with_columns({name: column.tolist()})
-        found.append(replace(one, summaries={**one.summaries, name: summary}, outcomes=outcomes))
+        summary = replace(one.summaries.metrics["context_tokens"], name=name, value=float(column.mean()))
+        outcomes = one.questions.with_columns({name: column.tolist()})
+        found.append(changed(one, metrics={**one.summaries.metrics, name: summary}, questions=outcomes))
     return found
 
 

@@ -20,7 +20,7 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
-from support.results import FACTS, scored
+from support.results import FACTS, changed, scored
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "k1": 1.5}
 VECTOR = {"_target_": "ragsweep.parts.retrievers.Vector", "index": {"_target_": "ragsweep.parts.indexes.Flat"}}
@@ -38,7 +38,7 @@ def test_a_part_that_is_exchanged_is_one_factor() -> None:
     one = config(retriever__k1="1.5", retriever__b="0.75", top_k="5")
     other = config("vector", retriever__min_score="null", top_k="5")
     assert [str(factor) for factor in factors(one, other)] == ["retriever bm25 -> vector"]
-    (factor,) = factors(one, replace(one, parameters={**one.parameters, "top_k": "3"}))
+    (factor,) = factors(one, changed(one, parameters={**one.run.parameters, "top_k": "3"}))
     assert str(factor) == "top_k 5 -> 3"
 
 
@@ -52,14 +52,14 @@ def test_what_cannot_change_a_score_is_no_factor() -> None:
 
 
 def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
-    one, other = (replace(config(embedder__dtype="auto"), addresses={"ranking": name}) for name in ("a", "b"))
+    one, other = (changed(config(embedder__dtype="auto"), addresses={"ranking": name}) for name in ("a", "b"))
     (factor,) = factors(one, other)
     assert str(factor) == "computed with one dtype, model or library version -> another"
-    assert factors(one, replace(other, addresses={"ranking": "a"})) == ()
-    assert factors(one, replace(other, addresses={})) == ()  # a record from before addresses were kept
-    changed = replace(other, parameters={**other.parameters, "embedder.dtype": "float32"})
+    assert factors(one, changed(other, addresses={"ranking": "a"})) == ()
+    assert factors(one, changed(other, addresses={})) == ()  # a record from before addresses were kept
+    changed = changed(other, parameters={**other.run.parameters, "embedder.dtype": "float32"})
     assert [factor.name for factor in factors(one, changed)] == ["embedder.dtype"]
-    deeper = replace(other, parameters={**other.parameters, "top_k": "9"})
+    deeper = changed(other, parameters={**other.run.parameters, "top_k": "9"})
     assert [factor.name for factor in factors(one, deeper)] == ["top_k", "computed with"]
 
 
@@ -67,7 +67,7 @@ def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
     one = config()
     for name, what in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):
         with pytest.raises(InputError, match=f"rebaseline: the {what} of .* run the baseline again"):
-            check_same_questions(one, replace(one, dataset=replace(FACTS, **{name: "e" * 64})))
+            check_same_questions(one, changed(one, dataset=replace(FACTS, **{name: "e" * 64})))
     with pytest.raises(InputError, match=r"rebaseline: evidence\.threshold is 0\.5 .* and 0\.8"):
         check_same_questions(config(evidence__threshold="0.5"), config(evidence__threshold="0.8"))
     check_same_questions(one, config("vector"))
@@ -76,13 +76,13 @@ def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
 def test_a_partial_result_is_compared_with_nothing() -> None:
     check_whole(config())
     with pytest.raises(InputError, match="is PARTIAL"):
-        check_whole(replace(config(), state=PARTIAL))
+        check_whole(changed(config(), state=PARTIAL))
 
 
 def test_a_metric_without_any_score_is_refused_with_the_reasons() -> None:
     result = scored({"m": [float("nan")] * 2, "other": [0.0, 1.0]})
-    empty = replace(result.summaries["m"], reasons={"unreadable output": 2})
-    result = replace(result, summaries={**result.summaries, "m": empty})
+    empty = replace(result.summaries.metrics["m"], reasons={"unreadable output": 2})
+    result = changed(result, metrics={**result.summaries.metrics, "m": empty})
     check_scored(result, ["other", "unknown"])
     with pytest.raises(InputError, match=r"m: no question of .* could be scored: 2 unreadable output"):
         check_scored(result, ["other", "m"])

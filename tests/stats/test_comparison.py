@@ -23,7 +23,7 @@ from ragsweep.stats.conclude import conclude
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.slices import Reversal
-from support.results import METRIC, changed_table, noisy, one_metric
+from support.results import METRIC, changed, changed_table, noisy, one_metric
 
 
 def judged(*results: Result, failures: tuple[Failure, ...] = (), baseline: str | None = None) -> SweepComparison:
@@ -49,7 +49,7 @@ def kinds(found: SweepComparison) -> dict[str, str]:
 
 def test_configs_that_answer_with_fields_of_the_case_are_references_unless_there_is_nothing_else() -> None:
     plain, good = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1))
-    expected = replace(one_metric("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": FIELD_OF_CASE}})
+    expected = changed(one_metric("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": FIELD_OF_CASE}})
     assert [one.name for one in list_references([plain, good, expected])] == ["expected"]
     assert list_references([expected]) == []
 
@@ -137,8 +137,8 @@ def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_bei
 
 def in_documents(results: Sequence[Result], documents: int) -> list[Result]:
     """Take the questions from documents in turn."""
-    names = [f"d{n % documents}" for n in range(len(results[0].outcomes[METRIC]))]
-    return [replace(one, outcomes=changed_table(one, {"source": names})) for one in results]
+    names = [f"d{n % documents}" for n in range(len(results[0].questions[METRIC]))]
+    return [changed(one, questions=changed_table(one, {"source": names})) for one in results]
 
 
 def test_a_shorter_prefix_that_loses_is_shown_worse_and_may_not_be_the_best() -> None:
@@ -177,7 +177,7 @@ def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, 
         one_metric(f"c{n}", np.exp(row) if amount else row, context_tokens=tokens[n]) for n, row in enumerate(rows)
     ]
     if amount:
-        results = [replace(one, summaries={**one.summaries, METRIC: replace(one.summaries[METRIC], unit="ms")})
+        results = [changed(one, metrics={**one.summaries.metrics, METRIC: replace(one.summaries.metrics[METRIC], unit="ms")})
                    for one in results]  # fmt: skip
     order = list(range(configs))
     random.shuffle(order)  # type: ignore[attr-defined]
@@ -232,9 +232,9 @@ def test_reason_is_given_where_nothing_is_compared() -> None:
 
 def partial(result: Result, *metrics: str) -> Result:
     """Let too many questions of some metrics have failed, of all that were measured."""
-    broken = {name: replace(result.summaries[name], coverage=11 / 12) for name in metrics}
-    config = {**result.config, "coverage": 0.98}
-    return replace(result, summaries={**result.summaries, **broken}, config=config, state="PARTIAL")
+    broken = {name: replace(result.summaries.metrics[name], coverage=11 / 12) for name in metrics}
+    config = {**result.run.config, "coverage": 0.98}
+    return changed(result, metrics={**result.summaries.metrics, **broken}, config=config, state="PARTIAL")
 
 
 def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not() -> None:
@@ -283,11 +283,13 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
     results = [
         one_metric(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
     ]
-    slow = replace(results[0].summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
+    slow = replace(
+        results[0].summaries.metrics[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False
+    )
     column = {slow.name: np.linspace(1, 100, 100).tolist()}
     for n, one in enumerate(results):
-        summaries = {**one.summaries, slow.name: slow}
-        results[n] = replace(one, summaries=summaries, outcomes=one.outcomes.with_columns(column))
+        summaries = {**one.summaries.metrics, slow.name: slow}
+        results[n] = changed(one, metrics=summaries, questions=one.questions.with_columns(column))
     found = judged(*results)
     assert found.metric == METRIC
     assert found.skipped == {"latency_p95_ms": "it is no mean over questions"}
@@ -362,7 +364,7 @@ def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int,
     rows = 0.5 + shared + own + np.array([0.0, change, change / 2])[:, None]
     results = [one_metric(f"c{n}", row, context_tokens=(900.0, 100.0, 300.0)[n]) for n, row in enumerate(rows)]
     found = judged(*results)
-    best = judged(*(replace(one, config={**one.config, "recommend": {"loss": 0.0}}) for one in results))
+    best = judged(*(changed(one, config={**one.run.config, "recommend": {"loss": 0.0}}) for one in results))
     row = found.choice.row
     assert row is not None
     assert best.choice.row == found.choice.best
@@ -373,8 +375,8 @@ def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     assert judged(*twins()).margin == 0.05
     assert judged(*twins(margin=0.001)).margin == 0.001
     slow = one_metric("slow", 400 * noisy(0.5), direction=False)
-    rows = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
-            for one in (slow, replace(slow, name="other"))]  # fmt: skip
+    rows = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")})
+            for one in (slow, changed(slow, name="other"))]  # fmt: skip
     found = judged(*rows)
     assert found.margin == pytest.approx(math.log(1.05))  # of ratios
     assert found.choice.loss == pytest.approx(math.log(1.005))
@@ -388,15 +390,15 @@ def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categorie
     rows = np.exp(shared + generator.normal(0, spread / 2, (len(shifts), questions)) + np.array(shifts)[:, None])
     labels = ["even" if n % 2 else "odd" for n in range(questions)] if categories else ()
     results = [one_metric(f"c{n}", row, labels, direction=False) for n, row in enumerate(rows)]
-    return [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
+    return [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
 
 
 def test_one_scale_decides_everything_about_an_amount() -> None:
     """Seconds for milliseconds change no conclusion, and a config's set, slices and power are of ratios as well."""
     results = amounts(0, 0, -0.5, categories=True)
     found = judged(*results, baseline="c0")
-    seconds = [replace(one, outcomes=changed_table(one, {METRIC: (np.array(one.outcomes[METRIC]) / 1000).tolist()}),
-                       summaries={METRIC: replace(one.summaries[METRIC], value=one.summaries[METRIC].value / 1000,
+    seconds = [changed(one, questions=changed_table(one, {METRIC: (np.array(one.questions[METRIC]) / 1000).tolist()}),
+                       metrics={METRIC: replace(one.summaries.metrics[METRIC], value=one.summaries.metrics[METRIC].value / 1000,
                                                   unit="s")}) for one in results]  # fmt: skip
     other = judged(*seconds, baseline="c0")
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, False, True]
@@ -411,12 +413,12 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
 def test_one_huge_value_does_not_decide_about_an_amount() -> None:
     """It decides the mean; the choice and the set are of the typical question, as the differences are."""
     results = amounts(0, -0.5)
-    column = list(results[1].outcomes[METRIC])
+    column = list(results[1].questions[METRIC])
     column[0] *= 10_000
-    slow = replace(results[1].summaries[METRIC], value=float(np.mean(column)))
+    slow = replace(results[1].summaries.metrics[METRIC], value=float(np.mean(column)))
     spoilt = [
         results[0],
-        replace(results[1], outcomes=changed_table(results[1], {METRIC: column}), summaries={METRIC: slow}),
+        changed(results[1], questions=changed_table(results[1], {METRIC: column}), metrics={METRIC: slow}),
     ]
     found = judged(*spoilt, baseline="c0")
     assert found.means[1] > found.means[0]
@@ -427,12 +429,12 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
 def prefix(top_k: int, scores: Sequence[float] | np.ndarray, metric: str = "context_recall") -> Result:
     """Make a config that differs from others in the length of its context alone."""
     one = one_metric(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
-    return replace(
+    return changed(
         one,
-        config={**one.config, "objective": metric},
+        config={**one.run.config, "objective": metric},
         parameters={"top_k": str(top_k)},
-        summaries={**one.summaries, metric: replace(one.summaries[METRIC], name=metric)},
-        outcomes=changed_table(one, {metric: one.outcomes[METRIC]}),
+        metrics={**one.summaries.metrics, metric: replace(one.summaries.metrics[METRIC], name=metric)},
+        questions=changed_table(one, {metric: one.questions[METRIC]}),
     )
 
 
@@ -451,7 +453,7 @@ def test_keys_that_lengthen_the_choice_are_named_and_rare_losses_are_none() -> N
     found = judged(*deeper(), baseline="top_k=3")
     assert (found.choice.row, found.is_better, found.rises_with) == (2, True, ("top_k",))
     assert found.choice.losses is None
-    limited = [replace(one, config={**one.config, "constraints": {"context_tokens": 800}}) for one in deeper()]
+    limited = [changed(one, config={**one.run.config, "constraints": {"context_tokens": 800}}) for one in deeper()]
     assert chosen(*limited) == "top_k=5"
 
 

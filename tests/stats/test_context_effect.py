@@ -123,7 +123,7 @@ def test_generator_that_needs_context_always_abstains_without() -> None:
 def told(*rows: tuple[bool, str, bool, str]) -> Result:
     """Make a result of questions: answerable, the answer, abstained, why it failed."""
     columns = zip(("answerable", "answer", "abstained", "answer_failed"), zip(*rows, strict=True), strict=True)
-    return scored({"success_rate": [1.0]}, outcomes={name: list(column) for name, column in columns})
+    return scored({"success_rate": [1.0]}, questions={name: list(column) for name, column in columns})
 
 
 REFUSAL, BLANK, ANSWER = (True, "I do not know", True, ""), (True, " ", False, ""), (True, "a cat", False, "")

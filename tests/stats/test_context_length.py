@@ -13,7 +13,7 @@ from ragsweep.stats.audits import LongerContext
 from ragsweep.stats.context_length import length_keys, longer_context, rises_with
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.score_matrix import score_matrix
-from support.results import METRIC, changed_table, one_metric
+from support.results import METRIC, changed, changed_table, one_metric
 from support.results import scored as scored_config
 
 RISING = "context_recall"
@@ -24,8 +24,8 @@ def config(name: str, scores: Sequence[float], metric: str = RISING, **keys: flo
     """Make a config with keys that lengthen the context, or others, as the only parameters."""
     one = one_metric(name, scores, config={**keys, "objective": metric})
     parameters = {key: str(value) for key, value in keys.items()}
-    summaries = {metric: replace(one.summaries[METRIC], name=metric)}
-    return replace(one, parameters=parameters, summaries=summaries, outcomes=changed_table(one, {metric: list(scores)}))
+    summaries = {metric: replace(one.summaries.metrics[METRIC], name=metric)}
+    return changed(one, parameters=parameters, metrics=summaries, questions=changed_table(one, {metric: list(scores)}))
 
 
 def pair(first: Result, second: Result, metric: str = RISING) -> tuple[Result, Result, Matrix]:

@@ -11,11 +11,11 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.stats.costs import ConfigCosts
-from support.results import METRIC, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 
 
 def costs(*results: Result) -> ConfigCosts:
-    return ConfigCosts(results, lambda result, name: not math.isnan(result.summaries[name].value))
+    return ConfigCosts(results, lambda result, name: not math.isnan(result.summaries.metrics[name].value))
 
 
 def constant(**amounts: Sequence[float]) -> ConfigCosts:
@@ -31,9 +31,9 @@ def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Seque
     for n, column in enumerate(columns):
         one = one_metric(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
         known = {end: values[n] for end, values in ends.items()} or {"value": float(column.mean())}
-        summary = replace(one.summaries[name], unit=unit, **known)
-        outcomes = one.outcomes.with_columns({name: column.tolist()})
-        results.append(replace(one, summaries={**one.summaries, name: summary}, outcomes=outcomes))
+        summary = replace(one.summaries.metrics[name], unit=unit, **known)
+        outcomes = one.questions.with_columns({name: column.tolist()})
+        results.append(changed(one, metrics={**one.summaries.metrics, name: summary}, questions=outcomes))
     return costs(*results)
 
 
@@ -93,7 +93,7 @@ def test_a_quantile_is_compared_by_its_own_interval() -> None:
     apart = by_question("latency_p95_ms", columns, "ms", value=(95.0, 30.0), low=(90.0, 25.0), high=(99.0, 35.0))
     assert apart.difference("latency_p95_ms", 1, 0) is None
     probed = {"retrieve": {"p95_ms": 95.0, "work_p95_ms": 1.0, "work_quiet_ms": 1.0}}
-    quiet = replace(apart, results=[replace(one, latency=probed) for one in apart.results])
+    quiet = replace(apart, results=[changed(one, latency=probed) for one in apart.results])
     assert quiet.saves("latency_p95_ms", 1, 0)
     assert not apart.saves("latency_p95_ms", 1, 0)  # the state of the machine is unknown
     overlapping = by_question("latency_p95_ms", columns, "ms", value=(95.0, 60.0), low=(90.0, 50.0), high=(99.0, 80.0))

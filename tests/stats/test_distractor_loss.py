@@ -48,7 +48,7 @@ def test_only_a_loss_that_is_shown_is_printed(loss: float, lines: int) -> None:
     values = [0.9 if n % 2 else 0.8 for n in range(20)]
     config = {"success": {"metric": "success_rate"}}
     tables = [table([0.0] * 20, values), table([0.5] * 20, [one - loss for one in values])]
-    conclusion = conclude(None, [a_result(outcomes=one, config=config) for one in tables])
+    conclusion = conclude(None, [a_result(questions=one, config=config) for one in tables])
     printed = list(distractor_statements(conclusion.audits.distractors))
     assert len(printed) == lines
     assert all(one.data["change"] == pytest.approx(-0.5) and one.data["questions"] == 20 for one in printed)

@@ -37,7 +37,7 @@ from ragsweep.stats import funnel as stages
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, padded
-from support.results import changed_table
+from support.results import changed, changed_table
 
 DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
 """The evidence is d2; "one two three four" shares most words with it."""
@@ -175,10 +175,10 @@ def test_a_planted_fault_is_found_and_its_repair_foretold(fault: str) -> None:
     before, after = run(**broken), run(**repaired)
     fate, found = lost(before)
     assert fate == stage
-    assert found.recall == before.summaries["context_recall"].value == 0
+    assert found.recall == before.summaries.metrics["context_recall"].value == 0
     one = foretold(found, stage, to)
     assert (one.recovered, one.gain) == (1, 1)
-    assert one.recall == after.summaries["context_recall"].value == 1
+    assert one.recall == after.summaries.metrics["context_recall"].value == 1
     assert lost(after)[0] == ""
 
 
@@ -198,22 +198,22 @@ def test_a_perfect_reranker_reaches_its_bound_among_the_candidates_alone() -> No
     _, found = lost(run(retriever=listed(0, 1, 2)))
     bound = foretold(found, stages.RERANKING, "perfect")
     perfect = run(retriever=listed(0, 1, 2), reranker=built(Knowing(), candidates=3))
-    assert bound.recall == perfect.summaries["context_recall"].value == 1
+    assert bound.recall == perfect.summaries.metrics["context_recall"].value == 1
     too_few = lost(run(retriever=listed(0, 1, 2), reranker=built(Knowing(2), candidates=2)))[1]
     assert [one for one in too_few.counterfactuals if one.change == stages.RERANKING] == []
 
 
 def test_records_without_paths_and_questions_without_evidence_have_no_funnel() -> None:
     result = run()
-    assert to_texts(result.outcomes)["evidence_trace"] == ['{"held":[1],"ranked":[1]}']
-    assert funnel(replace(result, outcomes=replace(result.outcomes, evidence=None))) is None
-    assert funnel(replace(result, outcomes=changed_table(result, {"evidence_trace": ["{}"]}))) is None
+    assert to_texts(result.questions)["evidence_trace"] == ['{"held":[1],"ranked":[1]}']
+    assert funnel(changed(result, questions=replace(result.questions, evidence=None))) is None
+    assert funnel(changed(result, questions=changed_table(result, {"evidence_trace": ["{}"]}))) is None
 
 
 def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> None:
     result = run()
     for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
-        answered = replace(result, outcomes=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
+        answered = changed(result, questions=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
         found = funnel(answered, Success())
         assert found.lost_by == {"q": fate}
         assert funnel_rows(found)[-1][0] == "solved, of 1 questions with all evidence"
@@ -225,7 +225,7 @@ def test_the_highest_scores_of_irrelevant_first_chunks_are_listed() -> None:
     rows = [{"held": [1], "first": [1], "ranked": [rank], "top": top} for rank, top in tops]
     columns = {"question_id": list("abcd"), "context": [["x"], ["y"], ["z"], ["w"]],
                "evidence_trace": list(map(json.dumps, rows))}  # fmt: skip
-    found = funnel(replace(result, outcomes=from_texts(columns)))
+    found = funnel(changed(result, questions=from_texts(columns)))
     assert [(one.question, one.chunk, one.usual) for one in found.phantoms] == [("b", "y", 0.6)]
     assert any("1 irrelevant chunk first" in sentence for sentence in funnel_sentences(found))
     assert json.dumps(asdict(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
 from ragsweep.stats.audits import FusionAudit
 from ragsweep.stats.fusion_audit import audited_metrics, better_leg, degraded_slices, fusion_audit
-from support.results import changed_table, scored
+from support.results import changed, changed_table, scored
 
 
 def worse_slices(result: Result) -> list[str]:
@@ -32,7 +32,7 @@ def hybrid(
     ]  # fmt: skip
     result = scored({"recall": fused}, {"category": list(labels)} if labels else None, config={"top_k": 1}, name="#2 h")
     columns = {"weight": list(weights)} if weights else {}
-    return replace(result, outcomes=changed_table(result, {**columns, "evidence_trace": list(map(json.dumps, rows))}))
+    return changed(result, questions=changed_table(result, {**columns, "evidence_trace": list(map(json.dumps, rows))}))
 
 
 def audited(result: Result) -> FusionAudit:
@@ -146,8 +146,8 @@ def test_a_leg_better_beyond_chance_or_by_much_is_named(counts: tuple[int, int, 
 
 def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
     typed = ("retriever=hybrid_rrf", "retriever.k=20", "retriever.legs.vector.min_score=0.2", "top_k=3")
-    found = better_leg(replace(planted_legs(20, 0, 20), overrides=typed, reranking={"moved": 1.0}))
+    found = better_leg(changed(planted_legs(20, 0, 20), overrides=typed, reranking={"moved": 1.0}))
     assert found.overrides == ("retriever=vector", "retriever.min_score=0.2", "reranker=none")
     exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
-    other = better_leg(replace(planted_legs(20, 0, 20), overrides=exchanged))
+    other = better_leg(changed(planted_legs(20, 0, 20), overrides=exchanged))
     assert other.overrides == ("retriever=other",)

@@ -142,7 +142,7 @@ def test_weights_count_in_corrections() -> None:
     weights = np.tile([0.5, 1.5], COUNT // 2).tolist()
     weighed = [replace_outcomes(one, weight=weights) for one in results]
     matrix: Matrix = score_matrix(weighed, M)
-    whole = [label(n, results[row].outcomes[M][n], run) for n in range(COUNT) for row, run in ((0, "a"), (1, "b"))]
+    whole = [label(n, results[row].questions[M][n], run) for n in range(COUNT) for row, run in ((0, "a"), (1, "b"))]
     found = correct_difference(matrix, match_labels(whole, M, weighed, ["", ""], matrix), (0, 1))
     differences = matrix.scores[1] - matrix.scores[0]
     assert found.value == pytest.approx(np.average(differences, weights=weights))
@@ -178,8 +178,8 @@ def test_the_gate_decides_by_what_the_labels_correct(tmp_path: Path) -> None:
 def test_questions_that_the_candidate_failed_stay_the_worst_case(tmp_path: Path) -> None:
     results, labels = pair(gain=0.3)
     failed = set(range(0, COUNT, 3))
-    scores = [np.nan if n in failed else one for n, one in enumerate(results[1].outcomes[M])]
-    texts = ["" if n in failed else one for n, one in enumerate(results[1].outcomes["answer"])]
+    scores = [np.nan if n in failed else one for n, one in enumerate(results[1].questions[M])]
+    texts = ["" if n in failed else one for n, one in enumerate(results[1].questions["answer"])]
     unscored = [json.dumps({M: "timed out"}) if n in failed else "{}" for n in range(COUNT)]
     after = replace_outcomes(answered("b", texts, scores), unscored=unscored)
     given = [one for one in labels if one.run == "a" or int(one.question[1:]) not in failed]
@@ -208,7 +208,7 @@ def test_the_gate_says_what_it_cannot_correct(tmp_path: Path) -> None:
 
 def test_equal_answers_are_no_proof_with_labels_either(tmp_path: Path) -> None:
     results, labels = pair()
-    twin = answered("b", results[0].outcomes["answer"], results[0].outcomes[M])
+    twin = answered("b", results[0].questions["answer"], results[0].questions[M])
     (found,) = gated(tmp_path, [results[0], twin], labels[::2], "--margin", f"{M}=.005")
     assert (found["difference"], found["decision"]) == (0, "inconclusive")
     assert found["low"] == found["judged_low"] < 0

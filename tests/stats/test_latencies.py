@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Result
 from ragsweep.report.result_blocks import remedies
 from ragsweep.stats.latencies import BUSY, busy_sentence, latency_apart, slowness
-from support.results import scored
+from support.results import changed, scored
 
 P95 = "latency_p95_ms"
 MS = st.floats(0.01, 1e4)
@@ -24,8 +24,8 @@ def timed(low: float, value: float, high: float, slow: float = 1, stage: str = "
     one = scored({P95: [value, value]}, name="a")
     facts = {"n": 60.0, "mean_ms": value, "p50_ms": value, "p95_ms": value}
     state = {"work_mean_ms": slow * quiet, "work_p95_ms": slow * quiet, "work_quiet_ms": quiet, "load": 1.0}
-    summaries = {P95: replace(one.summaries[P95], value=value, low=low, high=high)}
-    return replace(one, summaries=summaries, latency={stage: {**facts, **state}}, warnings=())
+    summaries = {P95: replace(one.summaries.metrics[P95], value=value, low=low, high=high)}
+    return changed(one, metrics=summaries, latency={stage: {**facts, **state}}, warnings=())
 
 
 def test_distant_intervals_of_a_quiet_machine_are_apart() -> None:
@@ -38,7 +38,7 @@ def test_distant_intervals_of_a_quiet_machine_are_apart() -> None:
     [
         timed(11.5, 12, 13),  # disjoint, within the drift
         timed(90, 100, 110, slow=8),  # eight times slower, on a machine that was eight times slower
-        replace(timed(90, 100, 110), latency={"retrieve": {"mean_ms": 1.0, "p95_ms": 1.0}}),  # no fixed work
+        changed(timed(90, 100, 110), latency={"retrieve": {"mean_ms": 1.0, "p95_ms": 1.0}}),  # no fixed work
         timed(math.nan, 100, math.nan),  # too few probes
     ],
 )
@@ -72,7 +72,7 @@ def test_a_busier_machine_shows_less(one: list[float], other: list[float], slow:
 
 
 def test_busy_machine_is_named_once_on_the_screen() -> None:
-    results = [timed(1, 2, 3), replace(timed(1, 2, 3, slow=3.9), name="b")]
+    results = [timed(1, 2, 3), changed(timed(1, 2, 3, slow=3.9), name="b")]
     (line,) = remedies(results).items
     assert line.text == (
         "latency_p95_ms of 1 of 2 configs was measured while the machine was busy: 3.9 x slower than a quiet probe;"
@@ -81,5 +81,5 @@ def test_busy_machine_is_named_once_on_the_screen() -> None:
     assert busy_sentence(results[:1], P95) == ""
     assert busy_sentence(results[1:], P95).startswith("latency_p95_ms was measured while the machine was busy: 3.9 x")
     assert slowness(results[0]) < BUSY
-    assert not remedies([replace(one, config={"objective": "mrr"}) for one in results]).items  # latency is not shown
-    assert math.isnan(slowness(replace(results[0], latency={})))
+    assert not remedies([changed(one, config={"objective": "mrr"}) for one in results]).items  # latency is not shown
+    assert math.isnan(slowness(changed(results[0], latency={})))

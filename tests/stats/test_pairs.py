@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -18,7 +17,7 @@ from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.pairs import Family, conclude_pair
-from support.results import METRIC, changed_table, noisy, one_metric
+from support.results import METRIC, changed, changed_table, noisy, one_metric
 
 SIDES = ("shown better", "likely better", "likely worse", "shown worse")
 MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
@@ -61,7 +60,7 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
     documents = [
         f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
     ]
-    return [replace(one, outcomes=changed_table(one, {"source": documents})) for one in results]
+    return [changed(one, questions=changed_table(one, {"source": documents})) for one in results]
 
 
 @settings(max_examples=12, deadline=None)
@@ -93,13 +92,13 @@ def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() 
     ]
     agree(results, members=[*results, *others])
     agree(results, "c2", members=[*others, *results])
-    partial = [*results, replace(results[1], name="enough", signature="enough", state="PARTIAL")]
+    partial = [*results, changed(results[1], name="enough", signature="enough", state="PARTIAL")]
     agree(partial)
     assert len(Family(partial).compare(*results[:2], METRIC).matrix.configs) == 5
 
 
 def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
-    results = [replace(one, config={**one.config, "recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
+    results = [changed(one, config={**one.run.config, "recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
     assert Family(results).compare(*results[:2], METRIC).margin == table(results).margin == 0.2
 
 
@@ -109,7 +108,7 @@ def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add
     """The differences on the slices, by their questions, add up to the difference on all of them."""
     results, labels = sweep(seed, 3, direction=direction), ["a", "b", "b"] * 20
     pair = tuple(
-        replace(one, outcomes=changed_table(one, {"kind": labels}), groups={"kind": {"a": {}, "b": {}}})
+        changed(one, questions=changed_table(one, {"kind": labels}), groups={"kind": {"a": {}, "b": {}}})
         for one in results[:2]
     )
     family = Family([*pair, results[2]])
@@ -125,7 +124,7 @@ def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add
 
 def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:
     before, after = (
-        replace(one, outcomes=changed_table(one, {"answer": [f"{one.name} says {n}" for n in range(60)]}))
+        changed(one, questions=changed_table(one, {"answer": [f"{one.name} says {n}" for n in range(60)]}))
         for one in sweep(3, 3)[:2]
     )
     labels = [HumanLabel(f"q{n}", METRIC, value, run) for n in range(60) for run, value in (("c0", 0.2), ("c1", 0.7))]

@@ -18,7 +18,7 @@ from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.score_matrix import FilledCandidate, score_matrix
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from support.results import changed_table, scored
+from support.results import changed, changed_table, scored
 
 
 def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Result:
@@ -29,12 +29,12 @@ def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Resul
         extra = {"judged": {"m": judged[n]}} if judged else {}
         rows.append(json.dumps({"answers": list(range(len(row))), "scores": {"m": values}, **extra}))
     result = scored({"m": np.nanmean(scores, axis=1).tolist()}, signature=str(scores.tobytes()[:99]))
-    return replace(result, outcomes=changed_table(result, {REPEATED: rows}))
+    return changed(result, questions=changed_table(result, {REPEATED: rows}))
 
 
 def single_scores(result: Result) -> np.ndarray:
     """Return the scores of the metric (questions, repetitions)."""
-    return result.outcomes.repetitions.scores["m"]
+    return result.questions.repetitions.scores["m"]
 
 
 def shares(*results: Result) -> VarianceShares | None:
@@ -88,7 +88,7 @@ def test_answers_that_both_configs_share_are_no_noise_of_their_difference() -> N
 
 def test_failed_repetitions_and_unrepeated_configs_leave_the_rest() -> None:
     first, second = drawn(1.0, 1.0, 400)
-    plain = scored({"m": list(first.outcomes["m"])})
+    plain = scored({"m": list(first.questions["m"])})
     assert shares(plain, plain) is None
     half = shares(plain, second)
     assert half.repetitions == (1, 3)
@@ -157,7 +157,7 @@ def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
     weights = np.resize([1.0, 3.0], count)
     pair = [repeated(generator.normal(0, 0.5, (count, 1)) + generator.normal(0, weights[:, None] - 1, (count, 2)))
             for _ in range(2)]  # fmt: skip
-    pair = [replace(one, outcomes=one.outcomes.with_columns({WEIGHT: weights.tolist()})) for one in pair]
+    pair = [changed(one, questions=one.questions.with_columns({WEIGHT: weights.tolist()})) for one in pair]
     found = shares(*pair)
     answers, questions = 9 * 4 / 2, 10 * 0.25  # of one config, of two questions
     assert found.answers == pytest.approx(answers / (answers + questions), abs=0.15)
@@ -170,7 +170,7 @@ def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() ->
     own = (noise[1] - noise[0]).mean(axis=1, keepdims=True)
     pair = [repeated(noise[0]), repeated(noise[1] - own + gains[:, None] + 0.1)]
     sources = {"source": [f"s{n // 5}" for n in range(2000)]}
-    pair = [replace(one, outcomes=one.outcomes.with_columns(sources)) for one in pair]
+    pair = [changed(one, questions=one.questions.with_columns(sources)) for one in pair]
     found = shares(*pair)
     assert found.answers == pytest.approx((1 / 3) / (1 / 3 + 5), abs=0.02)
 
@@ -196,7 +196,7 @@ def test_repetitions_that_narrow_as_much_as_more_questions(judge: float, more: f
 def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
     before, after = drawn(0.05, 1.0, 100)
     condition = Condition("m", 0.1)
-    chosen = Scope(before.outcomes["question_id"])
+    chosen = Scope(before.questions["question_id"])
     (check,) = run_checks(condition, after, FilledCandidate(before, (), ()), chosen)
     assert check.found.decision == "inconclusive"
     assert check.needed is not None
@@ -221,9 +221,9 @@ def test_questions_and_repetitions_that_a_relative_margin_needs_are_those_of_the
     generator = np.random.default_rng(8)
     level = generator.normal(1, 2, (40, 1))
     before, after = (repeated(level + generator.normal(0, 0.8, (40, 4))) for _ in range(2))
-    chosen = Scope(before.outcomes["question_id"])
+    chosen = Scope(before.questions["question_id"])
     (check,) = run_checks(Condition("m", 0.25, relative=True), before, FilledCandidate(after, (), ()), chosen)
-    slack = np.array(after.outcomes["m"]) - 0.75 * np.array(before.outcomes["m"])
+    slack = np.array(after.questions["m"]) - 0.75 * np.array(before.questions["m"])
     assert check.needed == questions_needed(check.found.margin, slack.std(ddof=1), level=0.9)
     ratio = variance_shares([before, after], score_matrix([before, after], "m"), 0.75)
     assert check.variance.answers == pytest.approx(ratio.answers)

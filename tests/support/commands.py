@@ -224,13 +224,13 @@ def results(folder: Path) -> list[Result]:
 
 def scores(result: Result) -> dict[str, float]:
     """Return what was measured, but for times."""
-    return {name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name}
+    return {name: one.value for name, one in result.summaries.metrics.items() if one.n_scored and "latency" not in name}
 
 
 def executed(found: Iterable[Result]) -> Counter[str]:
     """Count how often each stored stage was computed; a latency of a busy machine may be measured again."""
     counts: Counter[str] = Counter()
     for result in found:
-        stages = result.stages.items()
+        stages = result.run.stages.items()
         counts.update({stage: int(work["executed"]) for stage, work in stages if stage not in ("context", "latency")})
     return +counts

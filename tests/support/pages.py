@@ -15,7 +15,7 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import page_data
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
-from support.results import changed_table, drawn, scored, summarised
+from support.results import changed, changed_table, drawn, scored, summarised
 
 COUNT = 40
 HOSTILE = (
@@ -31,8 +31,8 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
                    overrides=tuple(f"{key}={value}" for key, value in settings.items()), parameters=dict(settings),
                    config={"headline": ["ndcg", "context_tokens"]})  # fmt: skip
     summaries = {
-        **found.summaries,
-        "context_tokens": replace(found.summaries["context_tokens"], higher_is_better=False),
+        **found.summaries.metrics,
+        "context_tokens": replace(found.summaries.metrics["context_tokens"], higher_is_better=False),
     }
     groups = {
         "category": {
@@ -48,7 +48,7 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
         "reference": [HOSTILE if n == 2 else f"reference {n}" for n in range(COUNT)],
         "question": [HOSTILE if n == 0 else f"question {n}" for n in range(COUNT)],
     }
-    return replace(found, summaries=summaries, groups=groups, outcomes=changed_table(found, more))
+    return changed(found, metrics=summaries, groups=groups, questions=changed_table(found, more))
 
 
 def grid(gains: Mapping[str, float]) -> list[Result]:
@@ -64,7 +64,7 @@ def source(
 ) -> SweepReport:
     """Number configs and compare them, as the end of a sweep does; ``baseline``: its number, counted from 1."""
     names = number_configs(dict(enumerate(one.name for one in results)))
-    results = [replace(one, name=names[n]) for n, one in enumerate(results)]
+    results = [changed(one, name=names[n]) for n, one in enumerate(results)]
     verdict = compare_configs(results, failures, baseline=None if baseline is None else names[baseline - 1])
     facts: dict[str, Any] = {"commands": [Statement("ragsweep list", "all")], **changes}
     return SweepReport("k × b", results, failures, **{"conclusion": conclude(verdict, results), **facts})

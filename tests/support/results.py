@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import from_texts, to_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary, TargetResult
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
+from support.results import changed
 
 NAN = math.nan
 
@@ -26,7 +26,7 @@ def summary(name: str, value: float = 0.5, low: float = 0.25, high: float = 0.75
 
 def changed_table(result: Result, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
     """Change columns of a result's flat table, where nested values are JSON texts."""
-    return from_texts({**to_texts(result.outcomes), **columns})
+    return from_texts({**to_texts(result.questions), **columns})
 
 
 def a_result(**changes: Any) -> Result:
@@ -59,7 +59,7 @@ def a_result(**changes: Any) -> Result:
     )  # fmt: skip
     if isinstance(table := changes.get("outcomes"), dict):
         changes["outcomes"] = from_texts(table)
-    return dataclasses.replace(known, **changes)
+    return changed(known, **changes)
 
 
 FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 10, 40, 40, 0)
@@ -116,7 +116,7 @@ def record(folder: Path, *results: Result) -> list[str]:
 def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
     """Record results as the configs of a sweep and return their run ids."""
     ledger = Ledger(folder)
-    jobs = tuple(result.overrides for result in results)
+    jobs = tuple(result.run.overrides for result in results)
     sweep = ledger.open_sweep(
         f"key{parent}", Sweep("", "sweep", parent, jobs, tuple(result.name for result in results))
     )

@@ -20,7 +20,7 @@ from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.commands import in_one_process, write_dataset
-from support.results import drawn, record, record_sweep, scored
+from support.results import changed, drawn, record, record_sweep, scored
 
 SWEEP = ("retriever=bm25,vector", "top_k=3,5")
 
@@ -138,7 +138,7 @@ def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None
 def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2)
     one = scored({"ndcg": drawn(0.4)}, name="#1 k=1")
-    asked = replace(one, dataset=replace(one.dataset, golden_digest="e" * 64))
+    asked = changed(one, dataset=replace(one.run.dataset, golden_digest="e" * 64))
     assert find_baseline("aaaa#1", names([asked]), [asked], ledger) is None
 
 

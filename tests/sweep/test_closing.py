@@ -23,16 +23,16 @@ from ragsweep.sweep.concluding.parent_run import describe, parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep
 from support.inputs.human_labels import M, pair, written
-from support.results import METRIC, changed_table, noisy, one_metric
+from support.results import METRIC, changed, changed_table, noisy, one_metric
 
 
 def measured(name: str, mean: float, partition: str = "all", seed: int = 0) -> Result:
     result = one_metric(name, noisy(mean, seed=seed))
-    value, half = result.summaries[METRIC].value, 0.03
-    facts = replace(result.dataset, partition=partition, partition_digest="p", whole_digest="w")
-    summary = replace(result.summaries[METRIC], low=value - half, high=value + half)
+    value, half = result.summaries.metrics[METRIC].value, 0.03
+    facts = replace(result.run.dataset, partition=partition, partition_digest="p", whole_digest="w")
+    summary = replace(result.summaries.metrics[METRIC], low=value - half, high=value + half)
     parameters = {"x": name, "partition": partition}
-    return replace(result, dataset=facts, parameters=parameters, summaries={METRIC: summary})
+    return changed(result, dataset=facts, parameters=parameters, metrics={METRIC: summary})
 
 
 def kept(folder: Path, *outcomes: Result | Failure, sweep: str = "sweep") -> Ledger:
@@ -90,7 +90,7 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
 def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: Path) -> None:
     results, labels = pair()
     judge = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}}
-    ledger = kept(tmp_path, *(replace(result, config={**result.config, **judge}) for result in results))
+    ledger = kept(tmp_path, *(changed(result, config={**result.run.config, **judge}) for result in results))
     assert "72 labels a config" in describe(summarise_sweep(ledger, ledger.records("sweep")))
 
 
@@ -101,7 +101,7 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     trace = {"held": [1], "legs": {"vector": [1]}, "ranked": [1]}
     traces = [json.dumps({**trace, "scores": {"vector": {METRIC: score}}}) for score in leg]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
-    best = replace(fused, outcomes=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
+    best = changed(fused, questions=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
     came = summarise_sweep(ledger := kept(tmp_path, one_metric("a", [0.0] * 52), best), ledger.records("sweep"))
     said = "On category how_to (12 questions) "
     assert any(said in line for line in printed(came))
@@ -117,7 +117,7 @@ def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
 
 
 def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
-    dropped = replace(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
+    dropped = changed(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
     ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
     came = summarise_sweep(ledger, ledger.records("sweep"))
     assert isinstance(came.verdict, NoComparison)

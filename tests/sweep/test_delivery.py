@@ -89,7 +89,9 @@ def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machin
     outcomes = machines.outcomes()
     assert [outcome.name for outcome in outcomes.values()] == ["one", "two", "three"]
     assert all(isinstance(outcome, Result) for outcome in outcomes.values())
-    assert [one.return_value for one in returned] == [outcomes[n].summaries["context_ndcg"].value for n in range(3)]
+    assert [one.return_value for one in returned] == [
+        outcomes[n].summaries.metrics["context_ndcg"].value for n in range(3)
+    ]
     assert not (machines.worker.session.folder / "ledger.db").exists()
     assert not [path for path in (machines.objects / "outcomes").rglob("*") if path.is_file()]
     assert machines.command.ledger.claims.jobs(machines.sweep.id) == []

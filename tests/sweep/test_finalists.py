@@ -24,7 +24,7 @@ from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
-from support.results import METRIC, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 
 LEFT_OUT = {"in partition=holdout": 100}
 
@@ -32,12 +32,12 @@ LEFT_OUT = {"in partition=holdout": 100}
 def tuned(name: str, mean: float, tokens: float, seed: int = 0, **facts: object) -> Result:
     result = one_metric(name, noisy(mean, 210, seed), context_tokens=tokens)
     known = {"partition": "tune", "whole_digest": "w", "left_out": LEFT_OUT, **facts}
-    return replace(result, dataset=replace(result.dataset, **known), parameters={"x": name, "partition": "null"})
+    return changed(result, dataset=replace(result.run.dataset, **known), parameters={"x": name, "partition": "null"})
 
 
 def held(result: Result, mean: float, seed: int = 0) -> Result:
     other = tuned(result.name + SUFFIX, mean, 1.0, seed, partition="holdout", left_out={})
-    return replace(other, parameters={**result.parameters, "partition": "holdout"})
+    return changed(other, parameters={**result.run.parameters, "partition": "holdout"})
 
 
 ROWS = (("first", 0.3, 100), ("dear", 0.602, 900), ("cheap", 0.6, 10), ("middle", 0.601, 500), ("poor", 0.2, 1))
@@ -50,7 +50,7 @@ def names(results: list[Result]) -> list[str]:
 
 def test_finalists_are_the_first_config_the_choice_the_best_and_the_cheapest_that_may_be_the_best() -> None:
     verdict = compare_configs(FIELD)
-    best = max(FIELD, key=lambda one: one.summaries[METRIC].value).name
+    best = max(FIELD, key=lambda one: one.summaries.metrics[METRIC].value).name
     leading = list(dict.fromkeys([verdict.chosen.name, best]))
     whole = choose(FIELD, verdict)
     assert names(whole)[: 1 + len(leading)] == ["first", *leading]
@@ -71,11 +71,11 @@ def test_a_baseline_of_the_search_replaces_the_first_trial_and_a_recorded_one_is
 
 def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
     verdict = compare_configs(FIELD)
-    assert choose([replace(FIELD[0], dataset=replace(FIELD[0].dataset, left_out={})), *FIELD[1:]], verdict) == []
-    few = replace(FIELD[0].dataset, left_out={"in partition=holdout": 80})  # 290 questions in all
-    assert choose([replace(FIELD[0], dataset=few), *FIELD[1:]], verdict) == []
-    everything = replace(FIELD[0].dataset, partition="all")
-    assert choose([replace(FIELD[0], dataset=everything), *FIELD[1:]], verdict) == []
+    assert choose([changed(FIELD[0], dataset=replace(FIELD[0].run.dataset, left_out={})), *FIELD[1:]], verdict) == []
+    few = replace(FIELD[0].run.dataset, left_out={"in partition=holdout": 80})  # 290 questions in all
+    assert choose([changed(FIELD[0], dataset=few), *FIELD[1:]], verdict) == []
+    everything = replace(FIELD[0].run.dataset, partition="all")
+    assert choose([changed(FIELD[0], dataset=everything), *FIELD[1:]], verdict) == []
     assert choose(FIELD, NoComparison("why")) == []
 
 

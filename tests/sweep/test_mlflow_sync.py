@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.session import Session
 from support.commands import add_tables
 from support.inputs.human_labels import pair, written
+from support.results import changed
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client
 
@@ -101,7 +101,7 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
     for job, result in enumerate(results):
-        ledger.write(sweep.id, job, replace(result, config={**result.config, **config}))
+        ledger.write(sweep.id, job, changed(result, config={**result.run.config, **config}))
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     for name, target in (("spring", sweep.id), ("release", f"{sweep.id}#2"), ("last", f"{sweep.id}#2")):
         ledger.names.give(name, target)

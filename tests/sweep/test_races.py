@@ -83,19 +83,19 @@ def run(*overrides: str, store: str = "store") -> int:
 def results(store: str = "store") -> dict[str, Result]:
     ledger = Ledger(Path(store))
     found = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
-    return {str(one.parameters["llm.model"]): one for one in found if isinstance(one, Result)}
+    return {str(one.run.parameters["llm.model"]): one for one in found if isinstance(one, Result)}
 
 
 def test_worse_configs_are_dropped(server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*typed(server, tmp_path, *GRID)) == 0
     found, said = results(), capsys.readouterr().out
-    assert {model: one.state for model, one in found.items()} == {
+    assert {model: one.run.state for model, one in found.items()} == {
         "poor": DROPPED, "good": COMPLETE, "fair": COMPLETE, "bad": DROPPED,
     }  # fmt: skip
-    asked = {model: one.race["asked"] if one.state == DROPPED else QUESTIONS for model, one in found.items()}
+    asked = {model: one.run.race["asked"] if one.run.state == DROPPED else QUESTIONS for model, one in found.items()}
     assert Counter(CALLED) == asked  # once each, and none of a question that need not be asked
     assert 8 <= asked["bad"] <= asked["poor"] < QUESTIONS
-    assert found["bad"].race["ahead"] > 0
+    assert found["bad"].run.race["ahead"] > 0
     with closing(sqlite3.connect("store/ledger.db")) as connection:  # of rungs that are over nothing is left
         kept = connection.execute("SELECT count(*), count(DISTINCT shared) FROM records").fetchone()
         assert (*kept, *connection.execute("SELECT count(*) FROM shared").fetchone()) == (4, 3, 3)
@@ -114,8 +114,8 @@ def test_race_without_a_drop_ends_with_the_records_of_no_race(server: LlmServer,
     for model, plain in results("other").items():
         for field in ("signature", "name", "state", "race", "dataset", "usage", "addresses"):
             assert getattr(raced[model], field) == getattr(plain, field), field
-        assert _untimed(raced[model].outcomes) == _untimed(plain.outcomes)
-        assert _untimed(raced[model].summaries) == _untimed(plain.summaries)
+        assert _untimed(raced[model].questions) == _untimed(plain.questions)
+        assert _untimed(raced[model].summaries.metrics) == _untimed(plain.summaries.metrics)
 
 
 def _untimed(table: Mapping[str, object]) -> dict[str, str]:
@@ -125,7 +125,7 @@ def _untimed(table: Mapping[str, object]) -> dict[str, str]:
 
 def fates(store: str) -> dict[str, tuple[object, ...]]:
     found = results(store).items()
-    return {model: (one.state, one.race.get("asked"), one.race.get("ahead")) for model, one in found}
+    return {model: (one.run.state, one.run.race.get("asked"), one.run.race.get("ahead")) for model, one in found}
 
 
 class Killed(BaseException):
@@ -178,8 +178,8 @@ def test_killed_race_has_one_run_a_config(server: LlmServer, tmp_path: Path, env
     done = forked.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(".ragsweep")
-    assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
-    needed = sum(one.race["asked"] if one.state == DROPPED else QUESTIONS for one in found.values())
+    assert {model for model, one in found.items() if one.run.state == DROPPED} == {"bad", "poor"}
+    needed = sum(one.run.race["asked"] if one.run.state == DROPPED else QUESTIONS for one in found.values())
     assert needed <= len(CALLED) <= needed + 5 * 8
     (parent,) = runs(tmp_path, "sweep")
     children = runs(tmp_path, "config")
@@ -189,7 +189,7 @@ def test_killed_race_has_one_run_a_config(server: LlmServer, tmp_path: Path, env
     assert states == {"good": None, "fair": None, "poor": "dropped", "bad": "dropped"}
     assert parent.data.metrics["race/questions_saved"] == 4 * QUESTIONS - needed
     (dropped,) = (run for run in children if run.data.params["llm.model"] == "bad")
-    assert dropped.data.metrics["race_asked"] == found["bad"].race["asked"]
+    assert dropped.data.metrics["race_asked"] == found["bad"].run.race["asked"]
 
 
 @pytest.mark.nightly
@@ -202,9 +202,9 @@ def test_a_race_is_decided_by_traffic(heavy: int, dropped: str, server: LlmServe
     Path("golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(*overrides) == 0
     found = results()
-    assert [model for model, one in found.items() if one.state == DROPPED] == [dropped]
+    assert [model for model, one in found.items() if one.run.state == DROPPED] == [dropped]
     if heavy > 1:
-        assert found["frequent"].summaries["token_f1"].value == pytest.approx(heavy / (heavy + 3))
+        assert found["frequent"].summaries.metrics["token_f1"].value == pytest.approx(heavy / (heavy + 3))
 
 
 def search(server: LlmServer, folder: Path, *more: str) -> list[str]:
@@ -222,15 +222,15 @@ def test_trials_race_with_each_other_and_with_those_before(together: int, server
     lines = search(server, tmp_path, "llm.model=good,bad,fair,poor", f"hydra.sweeper.n_jobs={together}")
     assert run(*lines) == 0
     found = results()
-    assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
+    assert {model for model, one in found.items() if one.run.state == DROPPED} == {"bad", "poor"}
     (study,) = optuna.get_all_study_names("sqlite:///study.db")
     trials = optuna.load_study(study_name=study, storage="sqlite:///study.db").trials
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "PRUNED"]
     for trial, model in zip(trials, ("good", "bad", "fair", "poor"), strict=True):
         if trial.state.name == "PRUNED":
             steps = trial.intermediate_values
-            assert max(steps) == found[model].race["asked"]
-            assert steps[max(steps)] == pytest.approx(found[model].summaries["token_f1"].value)
+            assert max(steps) == found[model].run.race["asked"]
+            assert steps[max(steps)] == pytest.approx(found[model].summaries.metrics["token_f1"].value)
     assert len(CALLED) < 4 * QUESTIONS
 
 

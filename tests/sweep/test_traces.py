@@ -107,7 +107,7 @@ def test_spans_are_the_stages_of_the_config_with_what_each_was_given_and_returne
 
 
 def test_scores_are_feedback_on_the_trace(traced: Traced) -> None:
-    columns = traced.result.outcomes
+    columns = traced.result.questions
     row = list(columns["question_id"]).index("lost")
     feedback = {one.name: one for one in traced.failures["lost"].info.assessments}
     assert feedback["context_ndcg"].value == columns["context_ndcg"][row] == 0

@@ -121,11 +121,11 @@ def evaluate(asked: Experiment, executor: Executor | None = None) -> Result:
 
 def untimed(result: Result) -> str:
     """Return the table of questions as text, without what is measured anew each time."""
-    return str({name: values for name, values in to_texts(result.outcomes).items() if name != "steps"})
+    return str({name: values for name, values in to_texts(result.questions).items() if name != "steps"})
 
 
 def column(result: Result, name: str) -> list[Any]:
-    return list(result.outcomes[name])
+    return list(result.questions[name])
 
 
 def test_every_question_is_answered_from_its_context_and_conversation_without() -> None:
@@ -150,17 +150,17 @@ def test_without_a_retriever_the_model_is_asked_alone() -> None:
 
 def test_without_a_generator_there_are_no_answers() -> None:
     result = evaluate(experiment())
-    assert "answer" not in result.outcomes
-    assert result.usage == {}
-    assert result.summaries["refusal"].n_scored == 0
-    assert result.state == "COMPLETE"
+    assert "answer" not in result.questions
+    assert result.summaries.usage == {}
+    assert result.summaries.metrics["refusal"].n_scored == 0
+    assert result.run.state == "COMPLETE"
 
 
 def test_configs_that_hand_on_the_same_context_ask_once() -> None:
     parrot, executor = Parrot(), Executor()
     for bonus in (0.0, 1.0, 2.0):  # other scores, the same ranking
         result = evaluate(experiment(parrot, built(Words(bonus), bonus=bonus)), executor)
-        assert result.usage["generate"] == {"calls": 5, "tokens_in": 50, "tokens_out": 10, "estimated": 0}
+        assert result.summaries.usage["generate"] == {"calls": 5, "tokens_in": 50, "tokens_out": 10, "estimated": 0}
     assert len(parrot.asked) == 5
     evaluate(experiment(parrot, vector()), executor)
     names = [tuple(passage.name for passage in request.passages) for request in parrot.asked]
@@ -175,9 +175,9 @@ def test_cold_warm_and_without_a_store_results_are_equal_and_warm_asks_nobody(tm
         for store in (Store(tmp_path, pytest.fail), Store(tmp_path, pytest.fail), None)
     )
     assert untimed(cold) == untimed(warm) == untimed(bare)
-    assert str(cold.usage) == str(warm.usage) == str(bare.usage)
+    assert str(cold.summaries.usage) == str(warm.summaries.usage) == str(bare.summaries.usage)
     assert len(judge.cases) == 2 * 2  # cold and bare; the two questions about code are one case
-    assert {stage for stage, work in warm.stages.items() if work["executed"]} - {"latency"} == {"context"}
+    assert {stage for stage, work in warm.run.stages.items() if work["executed"]} - {"latency"} == {"context"}
 
 
 def test_budget_of_tokens_cuts_the_context_and_metrics_see_what_was_handed_on() -> None:
@@ -185,7 +185,7 @@ def test_budget_of_tokens_cuts_the_context_and_metrics_see_what_was_handed_on() 
     assert column(free, "context")[0] == ["d1", "d0"]
     assert column(tight, "context") == [["d1"], ["d2"], ["d2"], [], []]
     assert column(tight, "context_cut") == [1, 1, 1, 0, 0]
-    assert "context_cut" not in free.outcomes
+    assert "context_cut" not in free.questions
     assert column(tight, "answer")[0] == "d1"
     assert column(tight, "context_tokens")[:2] == [6.0, 7.0]
     assert column(free, "context_recall")[0] == 1.0
@@ -208,27 +208,27 @@ def test_failure_is_an_outcome_with_its_bounds_and_is_asked_again_next_time(tmp_
     parrot = Parrot("xylophone")
     first = evaluate(experiment(parrot), Executor(Store(tmp_path, pytest.fail)))
     assert column(first, "answer_failed") == ["", "", "", "timed out", ""]
-    refusal = first.summaries["refusal"]
+    refusal = first.summaries.metrics["refusal"]
     scored = refusal.n_scored
     assert (refusal.n_failed, refusal.reasons["timed out"]) == (1, 1)
     assert refusal.coverage == pytest.approx(scored / (scored + 1))
     assert refusal.low_bound == pytest.approx(refusal.value * scored / (scored + 1))
     assert refusal.high_bound == pytest.approx((refusal.value * scored + 1) / (scored + 1))
-    assert first.state == "PARTIAL"
-    assert first.summaries["context_recall"].coverage == 1.0
+    assert first.run.state == "PARTIAL"
+    assert first.summaries.metrics["context_recall"].coverage == 1.0
     parrot.down.clear()
     second = evaluate(experiment(parrot), Executor(Store(tmp_path, pytest.fail)))
     assert [request.question for request in parrot.asked].count("xylophone") == 2
     assert len(parrot.asked) == 6
-    assert second.state == "COMPLETE"
+    assert second.run.state == "COMPLETE"
     assert untimed(second) == untimed(evaluate(experiment(Parrot())))
 
 
 def test_seconds_of_answers_are_those_of_the_probed_questions() -> None:
     result = evaluate(experiment(Parrot()))
-    assert result.summaries["latency_generate_mean_ms"].value == 250.0
+    assert result.summaries.metrics["latency_generate_mean_ms"].value == 250.0
     assert math.isnan(column(result, "latency_generate_mean_ms")[4])
-    assert result.latency["generate"]["n"] == 4
+    assert result.summaries.latency["generate"]["n"] == 4
 
 
 def test_answers_of_several_models_under_one_address_are_a_warning() -> None:
@@ -237,16 +237,16 @@ def test_answers_of_several_models_under_one_address_are_a_warning() -> None:
             for n in range(len(requests)):
                 done(n, Answer("x", model=f"m{n % 2}"))
 
-    (said,) = evaluate(experiment(Changing())).warnings
+    (said,) = evaluate(experiment(Changing())).run.warnings
     assert "m0, m1" in said
-    assert evaluate(experiment(Parrot())).warnings == ()
+    assert evaluate(experiment(Parrot())).run.warnings == ()
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------------
 
 
 def unscored(result: Result) -> list[str]:
-    return [row.get("length", "") for row in result.outcomes.unscored]
+    return [row.get("length", "") for row in result.questions.unscored]
 
 
 def test_case_holds_what_the_metric_uses_and_nothing_else() -> None:
@@ -316,5 +316,5 @@ def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> N
 
     result = evaluate(replace(experiment(Parrot(), judged=Length("answer")), price=price))
     assert len(priced) == 2 * len(QUESTIONS.questions)
-    assert [one for one in result.outcomes.steps["generate"].money if one == one] == [0.5] * len(QUESTIONS.questions)
-    assert result.usage["generate"]["money"] == 0.5 * result.usage["generate"]["calls"] > 0
+    assert [one for one in result.questions.steps["generate"].money if one == one] == [0.5] * len(QUESTIONS.questions)
+    assert result.summaries.usage["generate"]["money"] == 0.5 * result.summaries.usage["generate"]["calls"] > 0

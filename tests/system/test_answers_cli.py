@@ -47,9 +47,9 @@ def test_extractive_answers_offline_beside_a_config_without_retrieval(ragsweep: 
     alone, read = (record.outcome for record in ledger.records(ledger.sweeps()[0].id))
     assert isinstance(alone, Result)
     assert isinstance(read, Result)
-    assert alone.outcomes["abstained"] == [True] * 4
-    assert read.outcomes["answer"][0] == "The cat sleeps on the warm mat near the stove. [1]"
-    assert read.summaries["refusal"].n_scored == 4
+    assert alone.questions["abstained"] == [True] * 4
+    assert read.questions["answer"][0] == "The cat sleeps on the warm mat near the stove. [1]"
+    assert read.summaries.metrics["refusal"].n_scored == 4
 
 
 TYPO = """

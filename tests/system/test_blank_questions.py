@@ -56,7 +56,7 @@ def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
     needed = {"llm=openai": service, "reranker=cross_encoder": [f"reranker.model={tiny_classifier}"]}
     more = [line for choice in choices for line in needed.get(choice, [])]
     result = evaluate(session, *data, *choices, *more, "depth=4", "top_k=2", "tracking=none")
-    assert result.state == COMPLETE
-    assert "blank questions, asked as they are: 3" in result.dataset.notes
-    assert result.groups["category"]["blank"]["success_rate"].n_scored == 2
-    assert len(result.outcomes["question_id"]) == len(GOLDEN) + len(BLANK)
+    assert result.run.state == COMPLETE
+    assert "blank questions, asked as they are: 3" in result.run.dataset.notes
+    assert result.summaries.groups["category"]["blank"]["success_rate"].n_scored == 2
+    assert len(result.questions["question_id"]) == len(GOLDEN) + len(BLANK)

@@ -22,7 +22,7 @@ def session() -> Session:
 
 def measured(session: Session, folder: Path, *overrides: str) -> dict[str, float]:
     result = evaluate(session, *beir(folder), "chunker=none", *overrides)
-    return {name: summary.value for name, summary in result.summaries.items()}
+    return {name: summary.value for name, summary in result.summaries.metrics.items()}
 
 
 def test_bm25_on_scifact(session: Session, collections: Path) -> None:
@@ -53,8 +53,8 @@ def test_collection_runs_without_editing_anything(
     result = evaluate(
         session, *beir(collections / folder), "chunker=none", "retriever=bm25", f"retriever.language={language}"
     )
-    assert result.summaries["ndcg_at_10"].n_scored == questions
-    assert 0.4 < result.summaries["ndcg_at_10"].value < 0.95
+    assert result.summaries.metrics["ndcg_at_10"].n_scored == questions
+    assert 0.4 < result.summaries.metrics["ndcg_at_10"].value < 0.95
 
 
 @pytest.mark.nightly

@@ -72,7 +72,7 @@ def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my_task")
     solved = [
         evaluate(Session(), "task=mend", "metrics=unlabelled", "retriever=bm25", f"llm={llm}", f"llm.answer={answer}")
-        .summaries["solved"].value
+        .summaries.metrics["solved"].value
         for llm, answer in (("do_nothing", "'```\n{input}\n```'"), ("expected", "'```\n{expected}\n```'"))
     ]  # fmt: skip
     assert solved == [0.0, 1.0]

@@ -170,7 +170,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     (sweep,) = ledger.sweeps()
     finals = ledger.finalists(sweep.id)
     assert [record.job for record in finals] == list(range(len(finals)))
-    assert {record.outcome.dataset.partition for record in finals} == {"holdout"}  # type: ignore[union-attr]
+    assert {record.outcome.run.dataset.partition for record in finals} == {"holdout"}  # type: ignore[union-attr]
     assert len(ledger.records(sweep.id)) == 3
     told = results(tmp_path)["finalists"]
     assert isinstance(told, list)

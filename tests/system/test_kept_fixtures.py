@@ -86,7 +86,7 @@ def test_what_an_earlier_release_left_is_shown_continued_and_agreed_with(folder:
     ledger = Ledger(folder / ".ragsweep")
     measured = [record.outcome for sweep in ledger.sweeps() for record in ledger.records(sweep.id)]
     assert len(measured) == 3 + TRIALS
-    assert all(isinstance(one, Result) and one.summaries["context_recall"].value == 1 for one in measured)
+    assert all(isinstance(one, Result) and one.summaries.metrics["context_recall"].value == 1 for one in measured)
     ended = in_one_process({"sync": ["sync"], "repeated": REPEATED, "continued": CONTINUED, "again": ["sync"]}, folder)
     assert {name: status for name, (status, _) in ended.items()} == dict.fromkeys(ended, 0), ended
     assert "nothing was missing" in ended["sync"][1]

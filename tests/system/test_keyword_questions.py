@@ -76,23 +76,26 @@ def evaluated(*lines: str) -> Result:
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_keywords_ragas_and_routing_are_measured(folder: Path, server: LlmServer, ending: str) -> None:
     found = evaluated(*overrides(folder, server, ending), "router=rule")
-    assert found.config["objective"] == "keyword_coverage"
-    assert found.summaries["keyword_coverage"].value == pytest.approx((9 * 0.5 + 3 * 1) / 12)
-    assert (found.summaries["router_accuracy"].value, found.summaries["needless_search"].value) == (1.0, 0.0)
+    assert found.run.config["objective"] == "keyword_coverage"
+    assert found.summaries.metrics["keyword_coverage"].value == pytest.approx((9 * 0.5 + 3 * 1) / 12)
+    assert (found.summaries.metrics["router_accuracy"].value, found.summaries.metrics["needless_search"].value) == (
+        1.0,
+        0.0,
+    )
     for name in ("ragas_faithfulness", "ragas_answer_relevancy", "ragas_context_precision_without_reference"):
-        assert found.summaries[name].reasons["conversational"] == 3
-        assert found.summaries[name].n_scored + sum(found.summaries[name].reasons.values()) == 12
-    assert found.outcomes["needs_retrieval"] == [True] * 9 + [False] * 3
-    assert found.outcomes["searched"] == [True] * 9 + [False] * 3
+        assert found.summaries.metrics[name].reasons["conversational"] == 3
+        assert found.summaries.metrics[name].n_scored + sum(found.summaries.metrics[name].reasons.values()) == 12
+    assert found.questions["needs_retrieval"] == [True] * 9 + [False] * 3
+    assert found.questions["searched"] == [True] * 9 + [False] * 3
     searched = [line.data for line in answer_lines([found]) if "searched" in line.data]
     assert searched == [{"questions": 9, "searched": 9}, {"questions": 3, "searched": 0}]
-    assert set(found.groups["category"]) == {"conversation", "factual"}
+    assert set(found.summaries.groups["category"]) == {"conversation", "factual"}
 
 
 def test_conversation_that_is_searched_is_counted(folder: Path, server: LlmServer) -> None:
     found = evaluated(*overrides(folder, server), "router=rule", "router.conversation=[hello]")
     assert {"questions": 3, "searched": 2} in [line.data for line in answer_lines([found])]
-    assert found.summaries["needless_search"].value == pytest.approx(2 / 3)
+    assert found.summaries.metrics["needless_search"].value == pytest.approx(2 / 3)
 
 
 def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServer) -> None:

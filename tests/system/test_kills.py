@@ -67,7 +67,7 @@ def ended(folder: Path) -> Ended:
     scores = {
         f"#{n} {outcome.name}": {
             name: one.value
-            for name, one in outcome.summaries.items()
+            for name, one in outcome.summaries.metrics.items()
             if one.n_scored and not name.startswith("latency")
         }
         for n, outcome in enumerate(outcomes, 1)

@@ -27,7 +27,7 @@ def launched(folder: Path, *launcher: str) -> dict[str, Result]:
 
 def scores(results: dict[str, Result]) -> dict[str, dict[str, float]]:
     return {
-        name: {key: one.value for key, one in result.summaries.items() if one.n_scored and "latency" not in key}
+        name: {key: one.value for key, one in result.summaries.metrics.items() if one.n_scored and "latency" not in key}
         for name, result in results.items()
     }
 
@@ -42,6 +42,7 @@ def test_sweep_is_the_same_under_every_launcher_and_computes_no_stage_twice(laun
     results = launched(tmp_path / "launched", *LAUNCHERS[launcher])
     assert scores(results) == scores(launched(tmp_path / "expected"))
     executed = {
-        stage: sum(result.stages.get(stage, {}).get("executed", 0) for result in results.values()) for stage in DISTINCT
+        stage: sum(result.run.stages.get(stage, {}).get("executed", 0) for result in results.values())
+        for stage in DISTINCT
     }
     assert executed == DISTINCT

@@ -170,8 +170,8 @@ def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: s
     ledger = Ledger(folder / ".ragsweep")
     (record,) = ledger.records(ledger.sweeps()[0].id)
     assert isinstance(record.outcome, Result)
-    assert record.outcome.outcomes["question_id"] == PLAIN
-    assert {name for context in record.outcome.outcomes["context"] for name in context} <= {*named}
+    assert record.outcome.questions["question_id"] == PLAIN
+    assert {name for context in record.outcome.questions["context"] for name in context} <= {*named}
     if tracking == "mlflow":
         (ranking,) = (path for path in folder.glob("mlruns/**/rankings/*.trec.gz") if ".evidence." not in path.name)
         plain = folder / "ranking.trec"

@@ -110,21 +110,21 @@ def asked(server: LlmServer) -> list[str]:
 
 def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], server: LlmServer) -> None:
     found = evaluate(session(), *task, *asked(server))
-    assert found.outcomes["rows_equal"] == pytest.approx([1.0, 0.0, math.nan, 0.0], nan_ok=True)
-    assert found.outcomes["output_fault"] == ["", "", "no fenced block", ""]
-    assert found.outcomes["query"] == [case["errors"] for case in CASES]
-    assert found.summaries["sql_success"].value == pytest.approx(1 / 3)
-    assert not {"token_f1", "success_rate", "exact_match"} & set(found.summaries)
-    assert found.config["success"]["metric"] == "sql_success"
+    assert found.questions["rows_equal"] == pytest.approx([1.0, 0.0, math.nan, 0.0], nan_ok=True)
+    assert found.questions["output_fault"] == ["", "", "no fenced block", ""]
+    assert found.questions["query"] == [case["errors"] for case in CASES]
+    assert found.summaries.metrics["sql_success"].value == pytest.approx(1 / 3)
+    assert not {"token_f1", "success_rate", "exact_match"} & set(found.summaries.metrics)
+    assert found.run.config["success"]["metric"] == "sql_success"
     again = evaluate(session(), *task, *asked(server), "metrics=[unlabelled,answers]")
-    assert {"token_f1", "rows_equal"} <= set(again.summaries)
+    assert {"token_f1", "rows_equal"} <= set(again.summaries.metrics)
 
 
 @pytest.mark.parametrize(("llm", "value"), [("do_nothing", 0.0), ("expected", 1.0)])
 def test_baselines_show_what_a_formula_rewards(llm: str, value: float, task: list[str], server: LlmServer) -> None:
     answer = {"do_nothing": "'```\n{input}\n```'", "expected": "'```\n{expected}\n```'"}[llm]
     found = evaluate(session(), *task, f"llm={llm}", f"llm.answer={answer}")
-    assert found.summaries["sql_success"].value == value
+    assert found.summaries.metrics["sql_success"].value == value
 
 
 def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_partial(
@@ -132,13 +132,13 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
 ) -> None:
     own = "+metrics.characters={_target_: test_own_task.Characters}"
     found = evaluate(session(), *task, *asked(server), own)
-    lengths = found.summaries["characters"]
+    lengths = found.summaries.metrics["characters"]
     assert (lengths.n_scored, lengths.reasons) == (3, {"unreadable output": 1})
-    equal = found.summaries["rows_equal"]
+    equal = found.summaries.metrics["rows_equal"]
     assert (equal.n_scored, equal.n_failed, equal.reasons) == (3, 1, {"unreadable output": 1})
     shown = evaluate(session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
-    assert (found.state, shown.state) == ("COMPLETE", "COMPLETE")
-    assert shown.warnings == (
+    assert (found.run.state, shown.run.state) == ("COMPLETE", "COMPLETE")
+    assert shown.run.warnings == (
         "1 of 4 replies could not be read, and have no score of the metrics that read them; the column output_fault"
         " names the fault of each",
     )
@@ -146,9 +146,9 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
 
 def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task: list[str], server: LlmServer) -> None:
     found = evaluate(session(), *task, *asked(server))
-    fields = found.outcomes["case_fields"]
+    fields = found.questions["case_fields"]
     assert [one["expected"] for one in fields] == [case["expected"] for case in CASES]
-    steps = [found.outcomes.steps["generate"].row(n) for n in range(found.outcomes.rows)]
+    steps = [found.questions.steps["generate"].row(n) for n in range(found.questions.rows)]
     assert all(step["model"] and step["ms"] > 0 for step in steps)
 
 
@@ -163,5 +163,5 @@ def test_another_way_to_read_answers_is_another_result(task: list[str], server: 
     assert fenced.values["output"]["_target_"].endswith("FencedBlock")
     one = evaluate(session(), *task, *asked(server))
     other = evaluate(session(), *task, *asked(server), "output=text")
-    assert one.signature != other.signature
-    assert other.outcomes["rows_equal"] == [0.0] * 4
+    assert one.run.signature != other.run.signature
+    assert other.questions["rows_equal"] == [0.0] * 4

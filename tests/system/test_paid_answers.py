@@ -57,48 +57,48 @@ def session(folder: Path) -> Session:
 def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:
     own = session(tmp_path)
     result = evaluate(own, *overrides(server, tmp_path))
-    spent, asked = result.usage["generate"], len(server.log)
-    assert (spent["calls"], asked, result.state) == (4, 4, COMPLETE)
+    spent, asked = result.summaries.usage["generate"], len(server.log)
+    assert (spent["calls"], asked, result.run.state) == (4, 4, COMPLETE)
     assert spent["money"] == pytest.approx((0.15 * spent["tokens_in"] + 0.6 * spent["tokens_out"]) / 1e6)
-    assert result.summaries["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
-    assert result.summaries["cost_per_1000"].unit == "USD"
+    assert result.summaries.metrics["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
+    assert result.summaries.metrics["cost_per_1000"].unit == "USD"
     assert own.services.meter.totals.money == pytest.approx(spent["money"])
 
 
 def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
     own = session(tmp_path)
     result = evaluate(own, *judged(server, tmp_path))
-    spent, answers = result.usage["judge"], result.usage["generate"]
+    spent, answers = result.summaries.usage["judge"], result.summaries.usage["generate"]
     assert spent["calls"] == len(server.log) - answers["calls"] > 0
     assert spent["money"] == pytest.approx((2 * spent["tokens_in"] + 8 * spent["tokens_out"]) / 1e6)
     assert own.services.meter.totals.money == pytest.approx(spent["money"] + answers["money"])
     unpriced = evaluate(session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
-    assert "money" not in unpriced.usage["judge"]
-    assert unpriced.usage["generate"]["money"] == pytest.approx(answers["money"])
+    assert "money" not in unpriced.summaries.usage["judge"]
+    assert unpriced.summaries.usage["generate"]["money"] == pytest.approx(answers["money"])
 
 
 def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_path: Path) -> None:
     first = evaluate(session(tmp_path), *overrides(server, tmp_path))
     second = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.timeout=7", "llm.concurrency=1"))
     assert len(server.log) == 4
-    assert second.usage == first.usage  # what it cost when it was first made
+    assert second.summaries.usage == first.summaries.usage  # what it cost when it was first made
 
 
 def test_model_without_a_price_has_no_cost_and_is_complete_all_the_same(server: LlmServer, tmp_path: Path) -> None:
     result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.model=llama"))
-    assert "money" not in result.usage["generate"]
-    assert result.state == COMPLETE
-    assert result.summaries["cost_per_1000"].n_skipped == 4
+    assert "money" not in result.summaries.usage["generate"]
+    assert result.run.state == COMPLETE
+    assert result.summaries.metrics["cost_per_1000"].n_skipped == 4
 
 
 def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmServer, tmp_path: Path) -> None:
     few = evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
     assert len(server.log) == 2
-    assert few.state == PARTIAL
-    assert few.summaries["cost_per_1000"].reasons == {missing.BUDGET_SPENT: 2}
+    assert few.run.state == PARTIAL
+    assert few.summaries.metrics["cost_per_1000"].reasons == {missing.BUDGET_SPENT: 2}
     whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
-    assert whole.state == COMPLETE
+    assert whole.run.state == COMPLETE
 
 
 def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp_path: Path) -> None:
@@ -106,7 +106,11 @@ def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp
     assert sweeping.run(read_command([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)).status == 1
     ledger = Ledger(tmp_path / "s")
     results = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
-    calls = {one.name: (one.state, one.usage["generate"]["calls"]) for one in results if isinstance(one, Result)}
+    calls = {
+        one.name: (one.run.state, one.summaries.usage["generate"]["calls"])
+        for one in results
+        if isinstance(one, Result)
+    }
     assert calls == {
         f"seed={seed} calls={limit}": (PARTIAL, 1) if limit == 1 else (COMPLETE, 4)
         for seed in (1, 2)
@@ -120,9 +124,9 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
     needed = len(server.log)
     for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
         few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
-        assert any(summary.n_failed for summary in few.summaries.values())
+        assert any(summary.n_failed for summary in few.summaries.metrics.values())
         whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
-        assert whole.usage == fresh.usage
+        assert whole.summaries.usage == fresh.summaries.usage
         assert len(server.log) == 2 * needed
         del server.log[needed:]
 
@@ -145,16 +149,16 @@ def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_p
     server.faults, server.seed = {"wrong_model": 0.5}, 2
     result = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert {one.fault for one in server.log} == {"", "wrong_model"}
-    assert any("several models (another-model, gpt-4o-mini)" in said for said in result.warnings)
+    assert any("several models (another-model, gpt-4o-mini)" in said for said in result.run.warnings)
 
 
 def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp_path: Path) -> None:
     server.faults = {"length": 1}
     result = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert result.state == PARTIAL
-    assert result.summaries["token_f1"].reasons[missing.TRUNCATED] > 0
+    assert result.run.state == PARTIAL
+    assert result.summaries.metrics["token_f1"].reasons[missing.TRUNCATED] > 0
     server.faults = {}
-    assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
+    assert evaluate(session(tmp_path), *overrides(server, tmp_path)).run.state == COMPLETE
     assert len(server.log) == 8
 
 
@@ -163,23 +167,23 @@ def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmSe
     server.answer = lambda asked: "<think>\nThe stars, or the ship?\n</think>\n\nIt rests on the warm mat."
     thinking = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))
     for name in ("answer", "abstained", "success_rate", "token_f1", "refusal", "hallucinated_answer"):
-        np.testing.assert_array_equal(thinking.outcomes[name], plain.outcomes[name], name)
-    assert plain.outcomes["answer_thoughts"] == [""] * 4
-    assert thinking.outcomes["answer_thoughts"] == ["The stars, or the ship?"] * 4
-    assert thinking.usage["generate"]["tokens_out"] > plain.usage["generate"]["tokens_out"]
+        np.testing.assert_array_equal(thinking.questions[name], plain.questions[name], name)
+    assert plain.questions["answer_thoughts"] == [""] * 4
+    assert thinking.questions["answer_thoughts"] == ["The stars, or the ship?"] * 4
+    assert thinking.summaries.usage["generate"]["tokens_out"] > plain.summaries.usage["generate"]["tokens_out"]
     said = [line.text for line in answer_lines([thinking])]
     assert "4 of 4 answers came with thoughts, which are not scored" in said
     assert not any("thoughts" in line.text for line in answer_lines([plain]))
     again = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
-    assert again.outcomes["answer_thoughts"] == thinking.outcomes["answer_thoughts"]
+    assert again.questions["answer_thoughts"] == thinking.questions["answer_thoughts"]
 
 
 def test_reply_that_ends_within_the_thoughts_is_a_failed_answer(server: LlmServer, tmp_path: Path) -> None:
     server.answer = lambda asked: "<think>\nOn and on, without an end"
     result = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert result.state == PARTIAL
-    assert result.outcomes["answer_failed"] == [missing.THINKING] * 4
-    assert result.summaries["token_f1"].reasons[missing.THINKING] > 0
+    assert result.run.state == PARTIAL
+    assert result.questions["answer_failed"] == [missing.THINKING] * 4
+    assert result.summaries.metrics["token_f1"].reasons[missing.THINKING] > 0
 
 
 # --- without a key --------------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ def both(lines: list[str], *more: str) -> tuple[Result, Result]:
 
 def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen(lines: list[str]) -> None:
     mute, speaks = both(lines)
-    assert speaks.summaries["correct_answer"].value == speaks.summaries["contains_answer"].value == 1
-    assert mute.summaries["success_rate"].value == pytest.approx(UNANSWERABLE / (UNANSWERABLE + ANSWERABLE))
-    assert mute.summaries["contains_answer"].value == mute.summaries["token_recall"].value == 0
+    assert speaks.summaries.metrics["correct_answer"].value == speaks.summaries.metrics["contains_answer"].value == 1
+    assert mute.summaries.metrics["success_rate"].value == pytest.approx(UNANSWERABLE / (UNANSWERABLE + ANSWERABLE))
+    assert mute.summaries.metrics["contains_answer"].value == mute.summaries.metrics["token_recall"].value == 0
     assert (refuses_all(mute), refuses_all(speaks)) == (ANSWERABLE, 0)
     for order in ((mute, speaks), (speaks, mute)):
         found = compare_configs(order)
@@ -54,11 +54,11 @@ def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen
 
 def test_unanswerable_questions_count_as_often_as_they_are_asked(lines: list[str]) -> None:
     mute, speaks = both(lines, "success.unanswerable=0.1")
-    assert mute.summaries["success_rate"].value == pytest.approx(0.1)
-    assert mute.outcomes["weight"] == pytest.approx([1] * ANSWERABLE + [ANSWERABLE / 9 / UNANSWERABLE] * UNANSWERABLE)
-    assert speaks.summaries["correct_answer"].value == 1
-    assert any("have 10 % of the weight" in note for note in mute.dataset.notes)
-    assert mute.config["success"]["unanswerable"] == 0.1
+    assert mute.summaries.metrics["success_rate"].value == pytest.approx(0.1)
+    assert mute.questions["weight"] == pytest.approx([1] * ANSWERABLE + [ANSWERABLE / 9 / UNANSWERABLE] * UNANSWERABLE)
+    assert speaks.summaries.metrics["correct_answer"].value == 1
+    assert any("have 10 % of the weight" in note for note in mute.run.dataset.notes)
+    assert mute.run.config["success"]["unanswerable"] == 0.1
     mute, speaks = both(lines, "success.unanswerable=0")
-    assert (mute.summaries["success_rate"].value, speaks.summaries["success_rate"].value) == (0, 1)
-    assert mute.dataset.left_out == {"unanswerable, by success.unanswerable=0": UNANSWERABLE}
+    assert (mute.summaries.metrics["success_rate"].value, speaks.summaries.metrics["success_rate"].value) == (0, 1)
+    assert mute.run.dataset.left_out == {"unanswerable, by success.unanswerable=0": UNANSWERABLE}

@@ -48,24 +48,26 @@ def session(folder: Path) -> Session:
 def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServer, tmp_path: Path) -> None:
     once = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
-    assert once.outcomes.repetitions is None
+    assert once.questions.repetitions is None
     thrice = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     assert len(server.log) == 12  # the first repetition is the answer that is there
-    assert thrice.signature != once.signature
-    assert (thrice.state, thrice.usage["generate"]["calls"]) == (COMPLETE, 12)
-    assert thrice.usage["generate"]["money"] == pytest.approx(3 * once.usage["generate"]["money"], rel=0.1)
+    assert thrice.run.signature != once.run.signature
+    assert (thrice.run.state, thrice.summaries.usage["generate"]["calls"]) == (COMPLETE, 12)
+    assert thrice.summaries.usage["generate"]["money"] == pytest.approx(
+        3 * once.summaries.usage["generate"]["money"], rel=0.1
+    )
     assert sorted({one.request.body["seed"] for one in server.log}) == [0, 100_000, 200_000]
-    assert thrice.outcomes["answer"] == once.outcomes["answer"]
+    assert thrice.questions["answer"] == once.questions["answer"]
     again = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     assert len(server.log) == 12
-    assert again.usage == thrice.usage
+    assert again.summaries.usage == thrice.summaries.usage
 
 
 def test_score_is_the_mean_of_the_repetitions_and_all_are_kept(server: LlmServer, tmp_path: Path) -> None:
     result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
-    rows = [json.loads(text) for text in to_texts(result.outcomes)["answer_repetitions"]]
+    rows = [json.loads(text) for text in to_texts(result.questions)["answer_repetitions"]]
     assert all(row["answers"] == [0, 1, 2] for row in rows)
-    for mean, row in zip(result.outcomes["token_f1"], rows, strict=True):
+    for mean, row in zip(result.questions["token_f1"], rows, strict=True):
         scores = row["scores"]["token_f1"]
         assert len(scores) == 3
         known = [one for one in scores if one is not None]
@@ -77,12 +79,12 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0")
     few = evaluate(session(tmp_path), *typed)
-    assert any("have repetitions that failed" in warning for warning in few.warnings)
-    assert few.summaries["token_f1"].n_failed == 0
+    assert any("have repetitions that failed" in warning for warning in few.run.warnings)
+    assert few.summaries.metrics["token_f1"].n_failed == 0
     server.answer, asked = good, len(server.log)
     whole = evaluate(session(tmp_path), *typed)
     assert len(server.log) == asked + 4
-    assert not any("repetitions" in warning for warning in whole.warnings)
+    assert not any("repetitions" in warning for warning in whole.run.warnings)
 
 
 @pytest.mark.parametrize("by_seed", [True, pytest.param(False, marks=pytest.mark.nightly)])
@@ -135,8 +137,8 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
     assert "from the judge: twice the questions would narrow the interval to .71 of its width" in sentence
     ledger = Ledger(tmp_path / ".ragsweep")
     results = [one.outcome for one in ledger.records(ledger.sweeps()[0].id) if isinstance(one.outcome, Result)]
-    assert sum(one.usage["generate"]["calls"] for one in results) == asked - judged == 2 * 3 * len(golden)
-    assert sum(one.usage["judge"]["calls"] for one in results) == judged
+    assert sum(one.summaries.usage["generate"]["calls"] for one in results) == asked - judged == 2 * 3 * len(golden)
+    assert sum(one.summaries.usage["judge"]["calls"] for one in results) == judged
     before, after = record(tmp_path / "compared", *results)
     path = ["--path", str(tmp_path / "compared")]
     compare([before, after, *path])

@@ -20,7 +20,7 @@ from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
-from support.results import record_sweep, refuse
+from support.results import changed, record_sweep, refuse
 
 BROWSER = shutil.which("chromium")
 PARENT = "feed" * 8
@@ -90,7 +90,8 @@ DRIVE = """<script>
 def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
     metrics = {"metrics": {"ndcg": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": None, "gain": "linear"}}}
     results = [
-        replace(one, config=one.config | metrics | {"baseline": 1}) for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})
+        changed(one, config=one.run.config | metrics | {"baseline": 1})
+        for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})
     ]
     record_sweep(tmp_path, PARENT, *results)
     assert report([PARENT[:6], "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
@@ -169,12 +170,12 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
 
 def test_the_history_has_the_best_of_each_earlier_sweep_on_the_same_questions(tmp_path: Path) -> None:
     first, second = grid({"3": 0.0, "5": 0.2}), grid({"3": 0.1, "5": 0.3, "10": math.nan})
-    others = [replace(one, dataset=replace(one.dataset, golden_digest="e" * 64)) for one in first]
+    others = [changed(one, dataset=replace(one.run.dataset, golden_digest="e" * 64)) for one in first]
     parents = [f"{n}{PARENT[1:]}" for n in range(4)]
     for parent, results in zip(parents, (first, others, second, first), strict=True):
         record_sweep(tmp_path, parent, *results)
     summary = summarise_sweep(Ledger(tmp_path), Ledger(tmp_path).records(Ledger(tmp_path).sweeps()[2].id))
-    past = summary.past_sweeps(first[0].dataset, "ndcg")
+    past = summary.past_sweeps(first[0].run.dataset, "ndcg")
     assert [one.reference for one in past] == [parents[0][:8], parents[2][:8]]  # no others' questions, nothing later
     assert [one.best for one in past] == ["#3 k=5 b=1", "#3 k=5 b=1"]
     assert [one.summary.value for one in past] == pytest.approx([0.7, 0.8])

@@ -81,7 +81,7 @@ def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
         assert sweep.status == FINISHED, sweep.name
         records = ledger.records(sweep.id)
         assert len(records) == len(sweep.jobs) > 1, sweep.name
-        assert all(isinstance(one.outcome, Result) and one.outcome.state == COMPLETE for one in records), sweep.name
+        assert all(isinstance(one.outcome, Result) and one.outcome.run.state == COMPLETE for one in records), sweep.name
 
 
 @pytest.mark.nightly  # that each expands and composes is a test of the commands

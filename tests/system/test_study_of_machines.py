@@ -45,7 +45,7 @@ def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def by_config(found: list[Result]) -> Configs:
-    configs = [one.config for one in found]
+    configs = [one.run.config for one in found]
     names = [(str(one["chunker"]["size"]), str(one["retriever"]["alpha"]), str(one["top_k"])) for one in configs]
     return {name: scores(one) for name, one in zip(names, found, strict=True)}
 

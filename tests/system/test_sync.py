@@ -129,7 +129,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
     with edited(ledger) as connection:  # the copied folder's sweep, under the copy's own key
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
-        signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
+        signatures = [record.outcome.run.signature for record in ledger.records(sweep.id)]
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said

@@ -58,7 +58,7 @@ def evaluate_all(folder: Path, manual: dict[str, str], configs: dict[str, list[s
 
 
 def mean(result: Result, metric: str) -> float:
-    return result.summaries[metric].value
+    return result.summaries.metrics[metric].value
 
 
 def test_expected_repairs_have_the_best_scores(results: dict[str, Result]) -> None:
@@ -80,7 +80,7 @@ def test_passages_help(results: dict[str, Result]) -> None:
 
 
 def test_every_metric_of_the_task_is_measured_and_built_in_ones_are_off(results: dict[str, Result]) -> None:
-    names = set(results["rag"].summaries)
+    names = set(results["rag"].summaries.metrics)
     assert {
         *NAMES, "findings_precision", "findings_recall", "findings_f1", "error_count", "warning_count",
         "refused_config", "hallucinated_options", "hallucinated_directives", "hallucinated_parameters",
@@ -89,11 +89,11 @@ def test_every_metric_of_the_task_is_measured_and_built_in_ones_are_off(results:
         "latency_retrieval_mean_ms", "latency_generate_mean_ms", "answer_tokens_in", "answer_tokens_per_second",
     } <= names  # fmt: skip
     assert not {"token_f1", "exact_match", "success_rate"} & names
-    assert results["rag"].config["success"]["metric"] == "repair_success"
+    assert results["rag"].run.config["success"]["metric"] == "repair_success"
 
 
 def test_targets_are_evaluated(results: dict[str, Result]) -> None:
-    verdicts = {target.metric: target for target in results["rag"].targets}
+    verdicts = {target.metric: target for target in results["rag"].summaries.targets}
     assert set(verdicts) == {"detection", "compliance", "optimisation", "hallucination_rate", "global_score"}
     assert {target.ideal for target in verdicts.values()} == {95, 0.95, 90, 5}
 
@@ -123,14 +123,14 @@ def test_a_model_gets_the_passages_and_its_answer_is_read(
     result = evaluate_all(tmp_path, manual, {"model": [*own, "llm.replicates=2"]})["model"]
     server.shutdown()
     server.server_close()
-    easy = [question for question in result.outcomes["output_fault"] if not question]
-    solved = len(easy) / len(result.outcomes["output_fault"])
+    easy = [question for question in result.questions["output_fault"] if not question]
+    solved = len(easy) / len(result.questions["output_fault"])
     assert 0 < solved < 1
     assert mean(result, "repair_success") == 1
-    unread = result.summaries["repair_success"].reasons["unreadable output"]
-    assert unread == len(result.outcomes["output_fault"]) - len(easy) > 0
-    assert result.state == "COMPLETE"
-    assert result.warnings[0].startswith(f"{2 * unread} of 16 replies could not be read")
+    unread = result.summaries.metrics["repair_success"].reasons["unreadable output"]
+    assert unread == len(result.questions["output_fault"]) - len(easy) > 0
+    assert result.run.state == "COMPLETE"
+    assert result.run.warnings[0].startswith(f"{2 * unread} of 16 replies could not be read")
     assert mean(result, "unreadable_output") == pytest.approx(1 - solved)
     assert mean(result, "answer_tokens_out") == 300
     assert len(Model.prompts) == 16  # eight cases, each twice

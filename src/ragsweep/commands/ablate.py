@@ -50,7 +50,7 @@ def ablate(arguments: Sequence[str]) -> int:
     found = find_run(options.path, options.run)
     run, result = found.run or found.typed.replace("#", "-"), found.result
     if options.path != ".ragsweep":  # results belong to the store of the run
-        result = replace(result, overrides=with_value(result.overrides, f"store.path={options.path}"))
+        result = replace(result, overrides=with_value(result.run.overrides, f"store.path={options.path}"))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir)
     print_document(cases_document(ablation))
     if options.plan:
@@ -64,7 +64,7 @@ def ablate(arguments: Sequence[str]) -> int:
     measured = {
         record.job: record.outcome
         for record in records
-        if isinstance(record.outcome, Result) and record.outcome.state == COMPLETE
+        if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
     }
     if 0 in measured:
         print_document(changes_document(list(measured.values()), options.metric))
@@ -116,12 +116,12 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
         if len(values) > 1:
             given[key] = [value.partition("=")[2] for value in values]
         elif key in OPTIONS:
-            base = with_option(base, key, result.parameters.get(key, ""), values[0].partition("=")[2])
+            base = with_option(base, key, result.run.parameters.get(key, ""), values[0].partition("=")[2])
         else:
             base = with_value(base, values[0])
     own = experiment(base)
     chosen = {key_of(line): line.partition("=")[2] for line in base}
-    options = {group: chosen.get(group, result.parameters.get(group, "")) for group in OPTIONS}
+    options = {group: chosen.get(group, result.run.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}
     signatures, cases, impossible, idle = {own.signature}, [AblationCase("", base)], dict[str, str](), list[str]()
     for case in around(base, parameters, given, wanted):
@@ -141,7 +141,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
         reasons += [f"{change}: changes no result" for change in idle]
         fact = "nothing can be changed in this config that would change a result"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
-    return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.signature)
+    return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.run.signature)
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
@@ -162,10 +162,10 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 
 def _base(result: Result, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
     """Return a recorded config as overrides: the given ones, and those that undo changed defaults."""
-    base: tuple[str, ...] = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
+    base: tuple[str, ...] = tuple(line for line in result.run.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
-    for name, value in result.parameters.items():
+    for name, value in result.run.parameters.items():
         moved = now.get(name, value) != value and not name.startswith(OF_NO_MATTER)
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
-    return base or (f"top_k={result.parameters['top_k']}",)  # a case must have an override
+    return base or (f"top_k={result.run.parameters['top_k']}",)  # a case must have an override

@@ -49,9 +49,9 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
         none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
         return Document("ablate", [Section([lines(none)])])
     name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
-    matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
+    matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit
     found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
-    beliefs, margin = posterior(compared), find_margin(results[0].config, matrix, unit)
+    beliefs, margin = posterior(compared), find_margin(results[0].run.config, matrix, unit)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (

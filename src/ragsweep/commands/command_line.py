@@ -85,5 +85,5 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
     """Return the metrics to show by default: the objective, then the columns of the final table."""
-    named = [name for result in results for name in objectives(result.config)]
+    named = [name for result in results for name in objectives(result.run.config)]
     return list(dict.fromkeys([*named, *headline(results)]))

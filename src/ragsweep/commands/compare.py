@@ -109,7 +109,7 @@ def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, Record
 
 
 def _dataset(result: Result) -> Statement:
-    facts, weighted = result.dataset, weighted_note(result)
+    facts, weighted = result.run.dataset, weighted_note(result)
     questions = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
     data = {"questions": facts.questions, "documents": facts.documents}
     return Statement("", f'both on "{facts.name}": {questions}', data)
@@ -210,7 +210,7 @@ def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),
-        "golden_set": conclusion.baseline.dataset.golden_digest,
+        "golden_set": conclusion.baseline.run.dataset.golden_digest,
         "confidence_level": 0.95,
         "factors": [vars(factor) for factor in conclusion.factors],
         "warnings": pair_warnings(conclusion),

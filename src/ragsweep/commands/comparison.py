@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import number_configs
@@ -22,7 +21,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
         records = ledger.records(sweep)
         names = number_configs({record.job: record.outcome.name for record in records})
         results = [
-            replace(record.outcome, name=names[record.job]) for record in records if isinstance(record.outcome, Result)
+            record.outcome.renamed(names[record.job]) for record in records if isinstance(record.outcome, Result)
         ]
         declared = find_baseline(None, names, results, ledger)
         beside = [declared] if declared and all(one is not declared for one in results) else []
@@ -37,7 +36,7 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     pairs = {metric: family.compare(first, second, metric) for metric in metrics}
-    return {metric: _verdict_text(pair, first.summaries[metric].unit) for metric, pair in pairs.items()}
+    return {metric: _verdict_text(pair, first.summaries.metrics[metric].unit) for metric, pair in pairs.items()}
 
 
 def _verdict_text(pair: PairComparison, unit: str) -> str:
@@ -49,5 +48,5 @@ def _verdict_text(pair: PairComparison, unit: str) -> str:
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
     """Return the given result of the same config, else the result."""
-    what = (result.signature, result.overrides)
-    return next((one for one in given if (one.signature, one.overrides) == what), result)
+    what = (result.run.signature, result.run.overrides)
+    return next((one for one in given if (one.run.signature, one.run.overrides) == what), result)

@@ -47,7 +47,7 @@ def effects(arguments: Sequence[str]) -> int:
     add_forms(parser, markdown=True)
     add_path(parser)
     options = parser.parse_args(arguments)
-    results = [result for result in find_sweep(options.path, options.sweep) if result.state == COMPLETE]
+    results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
         raise InputError(f"{len(results)} config of this sweep is complete; two are needed")
     for result in results[1:]:
@@ -59,7 +59,7 @@ def effects(arguments: Sequence[str]) -> int:
 
 def effects_document(results: Sequence[Result], metric: str) -> Document:
     """Build the document of the effects on a metric, main effects first, each kind by its size."""
-    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+    matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)
     ordered, weighted = sorted(found.effects, key=_order), weighted_note(results[0])

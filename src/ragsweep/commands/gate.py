@@ -164,7 +164,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 def _listed(file: str, result: Result) -> list[str]:
     """Return the ids of a file, else of the questions with the label; raises InputError if there are none."""
     if file:
-        return read_questions(Path(file), set(map(str, result.outcomes["question_id"])))
+        return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
         raise InputError(f"--questions: no question has labels.{CRITICAL} true; mark some, or give a FILE of ids")
     return listed
@@ -172,8 +172,8 @@ def _listed(file: str, result: Result) -> list[str]:
 
 def marked_questions(result: Result) -> list[str]:
     """Return the ids of the questions that the golden set marks as critical."""
-    marks = result.outcomes.get(CRITICAL, ())
-    names = map(str, result.outcomes["question_id"])
+    marks = result.questions.get(CRITICAL, ())
+    names = map(str, result.questions["question_id"])
     return [name for name, mark in zip(names, marks, strict=False) if str(mark).casefold() == "true"]
 
 
@@ -205,9 +205,9 @@ def decide(
     given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:
-        if label not in before.groups or label not in before.outcomes:
-            raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.groups)}')
-    ids = list(map(str, before.outcomes["question_id"]))
+        if label not in before.summaries.groups or label not in before.questions:
+            raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.summaries.groups)}')
+    ids = list(map(str, before.questions["question_id"]))
     chosen = set(ids if options.questions is None else _listed(options.questions, after))
     checks, notes = list[Check](), list[str]()
     for name, one in baselines.items():
@@ -255,7 +255,7 @@ def _check_against(
 
 
 def _pair_notes(before: Result, after: Result, metrics: Sequence[str]) -> Iterator[str]:
-    if before.signature == after.signature:
+    if before.run.signature == after.run.signature:
         yield "both runs have the same config"
     if redefined := comparable.redefined_metrics(before, after, metrics):
         yield f"not measured in the same way in both: {', '.join(redefined)}"

@@ -123,7 +123,7 @@ def _row(check: Check) -> Row:
 
 def _facts(decision: GateDecision) -> dict[str, Any]:
     """Return the decision in JSON types; ``checks`` is a table as MLflow's log_table writes it."""
-    facts = decision.candidate.result.dataset
+    facts = decision.candidate.result.run.dataset
     variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
     return {
         "format": FORMAT,

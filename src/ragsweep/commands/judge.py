@@ -73,13 +73,13 @@ def _calibrate(options: argparse.Namespace) -> Document:
         for kind, known in (("labels", labels), ("verdicts", verdicts)):
             if metric not in known:
                 raise InputError(f'no {kind} of the metric "{metric}"{nearest(metric, known)}')
-    sources = dict(zip(run.result.outcomes["question_id"], clusters_of(run.result), strict=True)) if run else {}
+    sources = dict(zip(run.result.questions["question_id"], clusters_of(run.result), strict=True)) if run else {}
     found = []
     for metric in metrics:
         chosen = _labels_of(run, given, metric) if run else by_metric(given)[metric]
         reasons = _reasons(run.result, metric) if run else {}
         found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
-    return calibration_document(found, run is not None and WEIGHT in run.result.outcomes)
+    return calibration_document(found, run is not None and WEIGHT in run.result.questions)
 
 
 def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
@@ -106,9 +106,9 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
 def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
     """Return the labels of a metric that belong to a run's answers."""
     chosen = [label for label in labels if label.metric == metric]
-    if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries:
+    if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries.metrics:
         return dict(by_metric(chosen)[metric])
-    questions = tuple(run.result.outcomes["question_id"])
+    questions = tuple(run.result.questions["question_id"])
     matrix = Matrix(np.empty((1, 0)), np.empty(0, dtype=np.int64), (run.result.name,), questions, metric)
     matched = match_labels(chosen, metric, [run.result], [run.run], matrix)
     (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
@@ -123,7 +123,7 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
 
 def _reasons(result: Result, metric: str) -> dict[str, str]:
     """Return why questions have no score of a metric."""
-    return {question: missing_reason(result, n, metric) for n, question in enumerate(result.outcomes["question_id"])}
+    return {question: missing_reason(result, n, metric) for n, question in enumerate(result.questions["question_id"])}
 
 
 def _statements(found: Calibration) -> Iterator[Statement]:

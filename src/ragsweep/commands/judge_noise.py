@@ -28,20 +28,20 @@ def noise_document(options: argparse.Namespace) -> Document:
     metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
     if not metrics:
         raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
-    floors, weights = {}, dict(zip(first.outcomes["question_id"], first.outcomes.get(WEIGHT, ()), strict=False))
+    floors, weights = {}, dict(zip(first.questions["question_id"], first.questions.get(WEIGHT, ()), strict=False))
     for name in metrics:
         both = [question for question in scores[name] if question in others[name]]
         one, other = ([values[name][question] for question in both] for values in (scores, others))
         floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
     differing = [name for name in differing_parameters(first, second) if name != _REPLICATE]
-    digests = [(result.dataset.golden_digest, result.dataset.corpus_digest) for result in (first, second)]
+    digests = [(result.run.dataset.golden_digest, result.run.dataset.corpus_digest) for result in (first, second)]
     if digests[0] != digests[1]:
         differing.append("dataset")
     statements = []
     if differing:
         text = f"the runs differ in more than chance: {', '.join(differing)}"
         statements.append(Statement("warning", text, {"differing": differing}))
-    elif first.parameters.get(_REPLICATE) == second.parameters.get(_REPLICATE):
+    elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
         same = "both have the same judge.replicate: stored verdicts are the same ones, not new ones"
         statements.append(Statement("warning", same))
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]

@@ -33,9 +33,9 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:
             try:
-                bounds[metric] = metric_bounds(result.config, metric)
+                bounds[metric] = metric_bounds(result.run.config, metric)
             except ConfigError:
-                bounds.setdefault(metric, bounds_of_scores(result.outcomes.get(metric) or ()))
+                bounds.setdefault(metric, bounds_of_scores(result.questions.get(metric) or ()))
     check_scale(labels, bounds)
 
 
@@ -79,9 +79,9 @@ def scores_by_question(result: Result) -> Scores:
     return {
         name: {
             question: float(value)
-            for question, value in zip(result.outcomes["question_id"], result.outcomes[name], strict=True)
+            for question, value in zip(result.questions["question_id"], result.questions[name], strict=True)
             if value is not None and math.isfinite(value)
         }
-        for name in result.summaries
-        if name in result.outcomes
+        for name in result.summaries.metrics
+        if name in result.questions
     }

@@ -61,7 +61,7 @@ def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
     if results := summary.results:
         width = Terminal.current().width
         table = sweep_table(results, headline(results), summary.verdict, summary.chosen, width, len(results))
-        blocks = (heading(sweep_title(sweep), results[0].dataset), Table(table.header, table.rows, fitted=True))
+        blocks = (heading(sweep_title(sweep), results[0].run.dataset), Table(table.header, table.rows, fitted=True))
     return Document(sweep_title(sweep), [Section([*blocks, failure_lines(summary.failures)])])
 
 
@@ -69,7 +69,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        questions = f"{results[0].dataset.questions:,}" if results else "-"
+        questions = f"{results[0].run.dataset.questions:,}" if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), _named(names, sweep.id), _when(sweep.created), sweep_title(sweep)]
         yield sweep.created, [*named, configs, questions, _best(records), sweep.status.lower()]
@@ -81,8 +81,8 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
         questions = value = ""
         status = "failed"
         if isinstance(outcome, Result):
-            questions, value = f"{outcome.dataset.questions:,}", _value(outcome)
-            status = "finished" if outcome.state == COMPLETE else outcome.state.lower()
+            questions, value = f"{outcome.run.dataset.questions:,}", _value(outcome)
+            status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
         name = _named(names, f"record {record.id}")
         yield started, [(record.run or "-")[:8], name, _when(started), outcome.name, "1", questions, value, status]
 
@@ -100,8 +100,8 @@ def _best(records: Sequence[Record]) -> str:
 
 
 def _value(result: Result) -> str:
-    metrics = [name for name in objectives(result.config) if name in result.summaries]
-    summary = result.summaries[metrics[0]] if metrics else None
+    metrics = [name for name in objectives(result.run.config) if name in result.summaries.metrics]
+    summary = result.summaries.metrics[metrics[0]] if metrics else None
     return f"{summary.name} {number(summary.value, summary.unit)}" if summary and math.isfinite(summary.value) else ""
 
 

@@ -80,7 +80,7 @@ def _found(report: PairReport) -> Iterator[Block]:
 
 
 def _targets(report: PairReport) -> Iterator[Block]:
-    sides = [{target.metric: target for target in result.targets} for result in report.results]
+    sides = [{target.metric: target for target in result.summaries.targets} for result in report.results]
     tested = {(metric, kind): check for metric, kind, check in report.improvements}
     rising = {row["metric"]: row["higher_is_better"] for row in report.rows}
     rows = []
@@ -103,7 +103,7 @@ def _cost(report: PairReport) -> Iterator[Block]:
         ratio = f"x {values[1] / values[0]:.2g}" if values[0] > 0 and math.isfinite(values[1]) else NOT_MEASURED
         rows.append([f"{stage}, ms a question", *(amount(value, "ms") for value in values), ratio])
     for name in (row["metric"] for row in report.rows if row["metric"].startswith("answer_tokens")):
-        found = [result.summaries[name] for result in report.results]
+        found = [result.summaries.metrics[name] for result in report.results]
         rows.append([name, *(number(one.value, one.unit) for one in found), NOT_MEASURED])
     yield Table(["", ">baseline", ">candidate", ">ratio"], rows)
 
@@ -117,7 +117,9 @@ def _charts(report: PairReport) -> Iterator[Block]:
     options = [{"label": unit, "figure": pair_charts.bars(report.results, names)} for unit, names in by_unit.items()]
     yield Charts(options, "Means with their 95 % intervals.", "Means")
     quality = _quality(report)
-    boxes = [{"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.groups]
+    boxes = [
+        {"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.summaries.groups
+    ]
     if boxes:
         yield Charts(boxes, "The middle half of the questions in a box, the mean as a dotted line.", "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
@@ -132,7 +134,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
 def _quality(report: PairReport) -> str:
     """Return the metric with most distinct values: a chart of hits and misses shows little."""
     names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
-    different = report.results[1].outcomes
+    different = report.results[1].questions
     return max(names, key=lambda name: len(set(different[name])), default=str(report.rows[0]["metric"]))
 
 
@@ -149,7 +151,7 @@ def _slices(report: PairReport) -> Iterator[Block]:
 def _history(report: PairReport) -> Iterator[Block]:
     names = [result.name for result in report.results]
     names = [name.partition(" ")[2] if name.startswith("#") else name for name in names]
-    metric, facts, ledger = report.rows[0]["metric"], report.results[0].dataset, open_ledger(report.path)
+    metric, facts, ledger = report.rows[0]["metric"], report.results[0].run.dataset, open_ledger(report.path)
     found = ledger.summaries(facts.undivided, facts.partition, metric)
     runs: list[tuple[float, list[Summary]]] = []
     for sweep in ledger.sweeps():

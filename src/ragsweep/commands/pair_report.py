@@ -27,11 +27,16 @@ GENERATE = "generate"
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
     """Return the metrics of a report: the deciding one, the targets, the headline, and the answer metrics."""
-    directed = [name for name, one in first.summaries.items() if one.higher_is_better is not None and one.n_scored]
-    scored = [name for name in directed if name in second.summaries and second.summaries[name].n_scored]
+    directed = [
+        name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
+    ]
+    scored = [name for name in directed if name in second.summaries.metrics and second.summaries.metrics[name].n_scored]
     known = [name for name in scored if is_mean(first, name)]
-    named = [(first.config.get("success") or {}).get("metric"), *usual_metrics([first, second])]
-    named += [*(target.metric for target in second.targets), *(name for name in known if name.startswith("answer_"))]
+    named = [(first.run.config.get("success") or {}).get("metric"), *usual_metrics([first, second])]
+    named += [
+        *(target.metric for target in second.summaries.targets),
+        *(name for name in known if name.startswith("answer_")),
+    ]
     return list(dict.fromkeys(name for name in named if name in known))
 
 
@@ -72,13 +77,13 @@ class PairReport:
         """Test the improvements that the candidate's targets set: metric, "minimal" or "ideal", and the decision."""
         before, after = self.results
         found = []
-        for metric, target in (after.config.get("targets") or {}).items():
+        for metric, target in (after.run.config.get("targets") or {}).items():
             for key, kind in (("improvement", "minimal"), ("ideal_improvement", "ideal")):
                 size = target.get(key) if isinstance(target, dict) else None
-                if size is None or metric not in before.summaries or metric not in after.summaries:
+                if size is None or metric not in before.summaries.metrics or metric not in after.summaries.metrics:
                     continue
                 filled = with_worst_cases(before, after, metric)
-                scope = Scope(frozenset(before.outcomes["question_id"]))
+                scope = Scope(frozenset(before.questions["question_id"]))
                 found += [
                     (metric, kind, one) for one in run_checks(Condition(metric, size, GAIN), before, filled, scope)
                 ]
@@ -87,7 +92,7 @@ class PairReport:
     @cached_property
     def milliseconds(self) -> list[list[float]]:
         """The response time in ms of each question, per config; NaN if a step was not measured."""
-        return [[_spent(one.outcomes.steps_of(n)) for n in range(one.outcomes.rows)] for one in self.results]
+        return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
@@ -102,17 +107,17 @@ class PairReport:
     def _pairs(self, result: Result) -> Iterator[tuple[str, str]]:
         session = Session()
         dataset = session.recorded_dataset(result)
-        if dataset is None or "answer" not in result.outcomes or "output" not in result.config:
+        if dataset is None or "answer" not in result.questions or "output" not in result.run.config:
             return
         try:
-            reader = session.builder.build(result.config["output"], "output").value
-            nodes = (result.config.get("metrics") or {}).items()
+            reader = session.builder.build(result.run.config["output"], "output").value
+            nodes = (result.run.config.get("metrics") or {}).items()
             metrics = [session.builder.build(node, f"metrics.{key}").value for key, node in nodes if node]
         except RagsweepError:
             return
         questions = {question.id: question for question in dataset.golden.questions}
         for metric in (one for one in metrics if hasattr(one, "pairs")):
-            for name, text in zip(result.outcomes["question_id"], result.outcomes["answer"], strict=True):
+            for name, text in zip(result.questions["question_id"], result.questions["answer"], strict=True):
                 try:
                     output = reader.read(text)
                 except ValueError:
@@ -126,8 +131,8 @@ class PairReport:
         before, after = self.results
         return {
             "format": FORMAT,
-            "dataset": before.dataset.name,
-            "questions": before.dataset.questions,
+            "dataset": before.run.dataset.name,
+            "questions": before.run.dataset.questions,
             "baseline": self._facts(before),
             "candidate": self._facts(after),
             "metrics": self.rows,
@@ -155,26 +160,26 @@ class PairReport:
     def _facts(self, result: Result) -> dict[str, Any]:
         return {
             "name": result.name,
-            "parameters": dict(result.parameters),
-            "usage": result.usage,
+            "parameters": dict(result.run.parameters),
+            "usage": result.summaries.usage,
             "mean_ms": stage_means(result),
-            "targets": [vars(target) for target in result.targets],
+            "targets": [vars(target) for target in result.summaries.targets],
         }
 
     def cases(self) -> Iterator[dict[str, Any]]:
         """Yield one record per question: its labels, and answer, scores, missing scores and steps of both configs."""
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
-        rows = {name: n for n, name in enumerate(after.outcomes["question_id"])}
-        for n, name in enumerate(before.outcomes["question_id"]):
+        rows = {name: n for n, name in enumerate(after.questions["question_id"])}
+        for n, name in enumerate(before.questions["question_id"]):
             pair = zip(("baseline", "candidate"), (before, after), (n, rows[name]), strict=True)
             sides = {side: _side(result, place, metrics) for side, result, place in pair}
-            labels = {label: before.outcomes[label][n] for label in before.groups}
-            yield {"question_id": name, "question": before.outcomes["question"][n], **labels, **sides}
+            labels = {label: before.questions[label][n] for label in before.summaries.groups}
+            yield {"question_id": name, "question": before.questions["question"][n], **labels, **sides}
 
 
 def _side(result: Result, row: int, metrics: Sequence[str]) -> dict[str, Any]:
-    columns = result.outcomes
+    columns = result.questions
     extra = {name: columns[name][row] for name in ("answer", "answer_failed", "output_fault") if name in columns}
     scores, unscored = {name: columns[name][row] for name in metrics}, dict(columns.unscored[row])
     return {**extra, "scores": scores, "unscored": unscored, "steps": columns.steps_of(row)}
@@ -186,7 +191,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 
 def stage_means(result: Result) -> dict[str, float]:
     """Return the mean time in ms of a question: of retrieval, of generation, and of all."""
-    means = {stage: found["mean_ms"] for stage, found in result.latency.items()}
+    means = {stage: found["mean_ms"] for stage, found in result.summaries.latency.items()}
     retrieval = sum(value for stage, value in means.items() if stage != GENERATE)
     generate = {GENERATE: means[GENERATE]} if GENERATE in means else {}
     return {"retrieval": retrieval, **generate, "all": sum(means.values())}

@@ -53,8 +53,8 @@ def power(arguments: Sequence[str]) -> int:
     repeated = [runs[0].result, *(run.result for run in repeats)]
     rows, noise = list[Row](), dict[str, Sequence[Noise]]()
     for metric in metrics:
-        repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
-        noise[metric] = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
+        repeats_of = [np.array(result.questions[metric], dtype=np.float64) for result in repeated]
+        noise[metric] = noise_floor(repeats_of, results[0].questions.get(WEIGHT))
         level = comparison_level(siblings, metric, configs)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
@@ -133,7 +133,7 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
         check_whole(result)
     planned = []
     for metric in shared_metrics(results, options.metric, usual_metrics(results)):
-        matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+        matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
         if not enough_clusters(matrix.clusters, matrix.weights):
             raise InputError(
                 f"{runs[0]}: fewer than {FEWEST} independent questions have a score of {metric}, too few for a pilot;"

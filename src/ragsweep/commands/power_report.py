@@ -55,8 +55,10 @@ def power_document(found: PowerFindings) -> Document:
     """Build the document of the differences that a golden set can show."""
     result = found.runs[0].result
     named = " and ".join(map(str, found.runs))
-    count = {"questions": result.dataset.questions}
-    head = [Statement("power", f'"{result.dataset.name}", {result.dataset.questions:,} questions: {named}', count)]
+    count = {"questions": result.run.dataset.questions}
+    head = [
+        Statement("power", f'"{result.run.dataset.name}", {result.run.dataset.questions:,} questions: {named}', count)
+    ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(found.runs) == 1 else []
     compared = f"the {found.siblings} configs of the sweep" if found.siblings else f"{found.configs} compared with one"
@@ -94,7 +96,7 @@ def _noise(found: PowerFindings, result: Result) -> Iterator[Statement]:
             yield Statement("noise", f"{metric}: {_noise_text(floor, units[metric])}", floor._asdict())
     if found.repeats:
         return
-    if result.usage or "answer" in result.outcomes:
+    if result.summaries.usage or "answer" in result.questions:
         yield Statement("noise", "not measured: name repetitions (another replicate or seed) with --repeat")
     else:
         yield Statement("noise", "none: no stage of this config is random, it scores the same again")

@@ -38,11 +38,11 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     Raises ConfigError for a metric without bounds, and for a result on questions that change as the set grows.
     """
     for result in results:
-        if result.dataset.partition != ALL or (result.config.get("dataset") or {}).get("limit"):
+        if result.run.dataset.partition != ALL or (result.run.config.get("dataset") or {}).get("limit"):
             fact = f"{result.name} was measured on a part of the golden set, whose questions change as the set grows"
             raise ConfigError(f"--sequential: {fact}; run it with partition=all and no dataset.limit")
     try:
-        ends = [metric_bounds(result.config, metric) for result in results]
+        ends = [metric_bounds(result.run.config, metric) for result in results]
     except ConfigError as fault:
         raise ConfigError(f"--sequential: {fault}") from None
     lowest, highest = [low for low, _ in ends], [high for _, high in ends]

@@ -43,7 +43,7 @@ def show(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     run = find_run(options.path, options.run)
-    summaries, metrics = run.result.summaries, options.metric or usual_metrics([run.result])
+    summaries, metrics = run.result.summaries.metrics, options.metric or usual_metrics([run.result])
     if unknown := [name for name in metrics if name not in summaries]:
         raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], summaries)}')
     if options.missed:
@@ -59,14 +59,14 @@ def _config_document(
 ) -> Document:
     """Build the document of a config: ``names`` in the table of all questions, ``metrics`` in those of slices."""
     first: list[Block] = [
-        heading(result.name, result.dataset),
+        heading(result.name, result.run.dataset),
         paragraphs("verdict", verdict),
         paragraphs("set", (Statement("", f"{key}={value}") for key, value in settings(result).items())),
         Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),
         Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names))),
     ]
     parts = [first]
-    for label in result.groups:
+    for label in result.summaries.groups:
         slices = label_table(result, label, metrics)
         parts.append([Table(slices.header, slices.rows)])
     parts += [losses] if (losses := list(_losses(result))) else []
@@ -94,7 +94,7 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
 
 def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
     for name in names:
-        summary = result.summaries[name]
+        summary = result.summaries.metrics[name]
         if summary.n_scored or summary.n_failed:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
             yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
@@ -108,12 +108,14 @@ def _losses(result: Result) -> Iterator[Block]:
         yield paragraphs("LOST", (Statement("", text) for text in funnel_sentences(found)))
     if audit:
         texts = [Statement("", text) for text in audit_sentences(audit)]
-        yield paragraphs("FUSION", texts, degraded_statements(degraded_slices(result) if result.reranking else None))
+        yield paragraphs(
+            "FUSION", texts, degraded_statements(degraded_slices(result) if result.summaries.reranking else None)
+        )
 
 
 def _missed_document(result: Result, metric: str) -> Document:
     """Build the document of the questions with the worst possible score, with their retrieved chunks."""
-    summary, columns = result.summaries[metric], result.outcomes
+    summary, columns = result.summaries.metrics[metric], result.questions
     if summary.higher_is_better is not True or summary.unit:
         raise InputError(f"--missed: a score of 0 in {metric} is not a miss; name another metric with --metric")
     scores = columns[metric]
@@ -121,7 +123,7 @@ def _missed_document(result: Result, metric: str) -> Document:
     text = f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0"
     found = Statement("missed", text, {"missed": len(missed), "scored": summary.n_scored})
     texts = Session().page_texts([result], Secrets()).chunk
-    sections = [Section([heading(result.name, result.dataset)]), Section([lines(found)])]
+    sections = [Section([heading(result.name, result.run.dataset)]), Section([lines(found)])]
     for n in missed:
         category = (columns.get("category") or [""] * len(scores))[n]
         named = f"{columns['question_id'][n]}{f' ({category})' if category else ''}"
@@ -132,7 +134,7 @@ def _missed_document(result: Result, metric: str) -> Document:
 
 def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
     """Yield the ranks of the evidence, and the context."""
-    columns = result.outcomes
+    columns = result.questions
     rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = columns.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)

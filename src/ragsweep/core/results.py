@@ -170,8 +170,8 @@ class HumanLabel(NamedTuple):
 
 def judged_metrics(result: Result) -> tuple[str, ...]:
     """List the metrics that a judge decided, in their order in the config."""
-    names = set(result.outcomes.judged)
-    return tuple(name for name in result.summaries if name in names)
+    names = set(result.questions.judged)
+    return tuple(name for name in result.summaries.metrics if name in names)
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -209,10 +209,10 @@ def incomplete(
 
 def below_coverage(result: Result) -> list[Summary]:
     """List the summaries that make a result PARTIAL; in older records, where every metric counted, all candidates."""
-    least = float(result.config.get("coverage", 1.0))
-    further = [*(one.metric for one in result.targets), *judged_metrics(result)]
-    below = incomplete(result.summaries, result.config, further, least)
-    return below or [one for one in result.summaries.values() if one.coverage < least]
+    least = float(result.run.config.get("coverage", 1.0))
+    further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
+    below = incomplete(result.summaries.metrics, result.run.config, further, least)
+    return below or [one for one in result.summaries.metrics.values() if one.coverage < least]
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
@@ -223,7 +223,7 @@ def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Resu
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values with their sign such that more is better
     for result in results:
-        summaries = [result.summaries[name] for name in metrics if name in result.summaries]
+        summaries = [result.summaries.metrics[name] for name in metrics if name in result.summaries.metrics]
         point = tuple(-summary.value if summary.higher_is_better is False else summary.value for summary in summaries)
         if len(point) == len(metrics) and not any(map(math.isnan, point)):
             points.append((result, point))

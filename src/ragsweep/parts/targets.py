@@ -120,8 +120,8 @@ def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, 
 
 def misses_target(result: Result) -> bool:
     """Return whether a config misses an enforced target; a warning does not count."""
-    enforced = (result.config.get("targets") or {}).get(ENFORCE)
-    return bool(enforced) and any(target.verdict == FAIL for target in result.targets)
+    enforced = (result.run.config.get("targets") or {}).get(ENFORCE)
+    return bool(enforced) and any(target.verdict == FAIL for target in result.summaries.targets)
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:

@@ -140,7 +140,7 @@ class Ledger:
         if another process has taken over the job.
         """
         encoded = encode(outcome)
-        facts = outcome.dataset if isinstance(outcome, Result) else None
+        facts = outcome.run.dataset if isinstance(outcome, Result) else None
         with self._file.transaction() as connection:
             if fenced and not any(claim.is_own for claim in self.claims.find(ClaimKey(kind, sweep or "", job))):
                 raise InputError(f"job {job} was taken over by another process; this result comes too late")

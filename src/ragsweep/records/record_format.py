@@ -86,27 +86,28 @@ def encode(outcome: Result | Failure) -> Encoded:
     plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _to_json({"format": FORMAT, **plain}))
-    plain["dataset"] = {name: value for name, value in vars(outcome.dataset).items() if name != "held"}
-    plain["targets"] = list(map(vars, outcome.targets))
-    plain["summaries"], plain["first_stage"] = _rows(outcome.summaries), _rows(outcome.first_stage)
+    plain["dataset"] = {name: value for name, value in vars(outcome.run.dataset).items() if name != "held"}
+    plain["targets"] = list(map(vars, outcome.summaries.targets))
+    plain["summaries"], plain["first_stage"] = _rows(outcome.summaries.metrics), _rows(outcome.summaries.first_stage)
     plain["groups"] = {
-        label: {value: _rows(group) for value, group in values.items()} for label, values in outcome.groups.items()
+        label: {value: _rows(group) for value, group in values.items()}
+        for label, values in outcome.summaries.groups.items()
     }
     blocks: dict[str, dict[str, list[Any]]] = {kind: {} for kind in KINDS}
     layout = []
-    for name, column in outcome.outcomes.items():
+    for name, column in outcome.questions.items():
         values = list(column.tolist() if hasattr(column, "tolist") else column)
         kind = _kind(name, values)
         blocks[kind][name] = values
         layout.append([name, kind, len(values)])
     shared = _to_json(blocks["shared"]).encode()
     return Encoded(
-        status=STATUS[outcome.state],
-        signature=outcome.signature,
+        status=STATUS[outcome.run.state],
+        signature=outcome.run.signature,
         text=_to_json({"format": FORMAT, **plain, "columns": layout}),
         scores=_pack("float", blocks["float"]),
         counts=_pack("int", blocks["int"]),
-        own=_to_json({"columns": blocks["own"], **_nested(outcome.outcomes)}).encode(),
+        own=_to_json({"columns": blocks["own"], **_nested(outcome.questions)}).encode(),
         shared=shared,
         shared_digest=hashlib.sha256(shared).hexdigest(),
     )

@@ -28,7 +28,7 @@ def to_bytes(name: str, outcome: Result | Failure, spent: Mapping[str, float]) -
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):
         beside = {name: dict(getattr(outcome, name)) for name in _TEXTS}
-        beside |= {"traces": list(outcome.traces), "held": list(outcome.dataset.held)}
+        beside |= {"traces": list(outcome.traces), "held": list(outcome.run.dataset.held)}
     blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
     facts = {
         "name": name,
@@ -64,7 +64,7 @@ def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, floa
         if isinstance(outcome, Result):
             beside = json.loads(others)
             held, traces = tuple(beside.pop("held")), tuple(beside.pop("traces"))
-            outcome = replace(outcome, dataset=replace(outcome.dataset, held=held), traces=traces, **beside)
+            outcome = replace(outcome, dataset=replace(outcome.run.dataset, held=held), traces=traces, **beside)
         return outcome, {name: float(spent) for name, spent in facts["spent"].items()}
     except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
         raise InputError(f"the outcome is not one of this job and version: {fault}") from None

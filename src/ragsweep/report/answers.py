@@ -52,7 +52,7 @@ def _effect(pair: ContextPair) -> str:
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
     """Yield the outcomes of the answers; nothing without a generator."""
     if len(results) == 1:
-        for n, row in enumerate(confusion(results[0].outcomes)):
+        for n, row in enumerate(confusion(results[0].questions)):
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
             unknown = [f"{row.unknown} unknown"] if row.unknown else []
             total = sum(row.counts.values()) + row.unknown
@@ -65,7 +65,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
                 text = f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
                 yield Statement("", text, best._asdict())
         yield from _search_lines(results[0])
-    thoughts = [text for result in results for text in result.outcomes.get("answer_thoughts", ())]
+    thoughts = [text for result in results for text in result.questions.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
         text = f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
         yield Statement("thoughts", text, {"thoughts": count, "answers": len(thoughts)})
@@ -74,10 +74,10 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 def _search_lines(result: Result) -> Iterator[Statement]:
     """Count the searched questions, of those that need it and of conversation; nothing without conversation."""
-    needed, searched = (result.outcomes.get(name) for name in ("needs_retrieval", "searched"))
+    needed, searched = (result.questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
-    keywords = result.outcomes.get("keyword_coverage") or [math.nan] * len(needed)
+    keywords = result.questions.get("keyword_coverage") or [math.nan] * len(needed)
     for is_needed, kind in ((True, "questions for the corpus"), (False, "conversation")):
         rows = [n for n, one in enumerate(needed) if bool(one) is is_needed]
         found = [keywords[n] for n in rows if not math.isnan(keywords[n])]
@@ -103,7 +103,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
         files["quadrants.csv"] = csv_table(header, rows)
         rows = [[pair.result.name, pair.base.name, *item] for pair in pairs for item in pair.effect.kinds.items()]
         files["quadrants_by_question.csv"] = csv_table(["config", "base", "question_id", "kind"], rows)
-    counted = [(result.name, row) for result in results for row in confusion(result.outcomes)]
+    counted = [(result.name, row) for result in results for row in confusion(result.questions)]
     if counted:
         rows = [[name, row.kind, *row.counts.values(), row.unknown] for name, row in counted]
         files["confusion.csv"] = csv_table(["config", "questions", *FATES, "untold"], rows)

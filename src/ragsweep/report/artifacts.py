@@ -34,11 +34,11 @@ def artifacts(
         "results.json": tables.results_json(results, failures, {**facts, **judged}, result),
         "results.csv": tables.results_csv(results, failures),
     }
-    results = [one for one in results if one.state != DROPPED]  # not comparable on a chart
-    shown = [name for name in headline if any(name in result.summaries for result in results)]
+    results = [one for one in results if one.run.state != DROPPED]  # not comparable on a chart
+    shown = [name for name in headline if any(name in result.summaries.metrics for result in results)]
     if shown:
         files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")
-        if any("category" in result.groups for result in results):
+        if any("category" in result.summaries.groups for result in results):
             first = plots.deciding(results, shown)
             files |= plots.metric_by_label(results, first, "category").files("plots/metric_by_category")
     if curves := abstention_curves(results):

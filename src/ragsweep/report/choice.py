@@ -186,7 +186,7 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
     """Describe a further metric in which the choice is shown worse than the reference, or another config better."""
-    found, unit = verdict.others[metric][1], verdict.results[row].summaries[metric].unit
+    found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
     who = f"{name(verdict, other)} is shown better than the choice"
     if row != verdict.reference:

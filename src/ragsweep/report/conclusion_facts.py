@@ -68,7 +68,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
     """Return the metric and the costs of the choice, with their intervals."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
-        own = chosen and chosen.summaries.get(metric)
+        own = chosen and chosen.summaries.metrics.get(metric)
         figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
     if verdict.choice.row is not None and verdict.metric in verdict.corrections:
         corrected = float(verdict.means[verdict.choice.row])

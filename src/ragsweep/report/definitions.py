@@ -11,7 +11,7 @@ from ragsweep.core.trust import find_class
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
     """Return a sentence on each named metric, except for classes without one and classes that cannot be imported."""
-    nodes = {key: node for one in reversed(results) for key, node in one.config.get("metrics", {}).items()}
+    nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
     found: dict[str, str] = {}
     for key, node in nodes.items():
         try:

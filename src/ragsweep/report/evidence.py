@@ -59,7 +59,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
     """Yield the differences on each dominating document or question, and on the others."""
-    sources = dict(zip(*(verdict.results[0].outcomes[key] for key in ("question_id", SOURCE)), strict=True))
+    sources = dict(zip(*(verdict.results[0].questions[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):
         asked = part.questions

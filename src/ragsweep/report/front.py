@@ -28,7 +28,7 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
     text = f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
-    cells = [[cell(result.summaries[name]) for name in metrics] for result in shown[:MOST]]
+    cells = [[cell(result.summaries.metrics[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
     for result, row in zip(shown, cells, strict=False):
         values = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
@@ -50,9 +50,9 @@ def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
 
 
 def _values(result: Result, metrics: Sequence[str]) -> tuple[float, ...]:
-    return tuple(result.summaries[name].value for name in metrics)
+    return tuple(result.summaries.metrics[name].value for name in metrics)
 
 
 def _numbers(result: Result, name: str) -> tuple[float, float, float]:
-    found = result.summaries[name]
+    found = result.summaries.metrics[name]
     return found.value, found.low, found.high

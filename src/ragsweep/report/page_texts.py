@@ -44,4 +44,4 @@ class RecordedSweep:
     @property
     def questions(self) -> tuple[str, str, str]:
         """The digest of the golden set, the partition and the metric: sweeps with equal ones are comparable."""
-        return self.best.dataset.undivided, self.best.dataset.partition, self.past.summary.name
+        return self.best.run.dataset.undivided, self.best.run.dataset.partition, self.past.summary.name

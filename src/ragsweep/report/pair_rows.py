@@ -41,7 +41,7 @@ def pair_warnings(conclusion: PairConclusion) -> list[str]:
     if count > 1:
         warnings.append(f"they differ in {count} factors: the effect of each is not identified")
     if not count:
-        kind = "is one and the same" if before.signature == after.signature else "differs in no parameter"
+        kind = "is one and the same" if before.run.signature == after.run.signature else "differs in no parameter"
         warnings.append(f"the config of both {kind}: a difference is chance, or due to what no parameter states")
     if conclusion.redefined:
         warnings.append(f"not measured in the same way in both: {', '.join(conclusion.redefined)}")

@@ -68,14 +68,14 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []
     for name in metrics[:MOST_PANELS]:
-        found = [result.summaries.get(name) for result in results]
+        found = [result.summaries.metrics.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
     return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
     """Return the first objective among the metrics, or else the first metric."""
-    names = objectives(results[0].config) if results else ()
+    names = objectives(results[0].run.config) if results else ()
     return next((name for name in names if name in metrics), metrics[0])
 
 
@@ -90,7 +90,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     shown = sorted(scored, key=lambda value: -scored[value])[:MOST_PANELS]
     panels = []
     for value in in_order(sorted(shown)):
-        found = [result.groups.get(label, {}).get(value, {}).get(metric) for result in results]
+        found = [result.summaries.groups.get(label, {}).get(value, {}).get(metric) for result in results]
         panels.append(Panel(value or "(none)", _axis(found, metric), found))
     note = _note(configs, len(scored), "groups")
     if empty := sorted(set(sizes) - set(scored)):

@@ -24,18 +24,18 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
     ``chunk`` returns the text of a chunk by its name; its first 500 characters are written, or fewer if there are many
     chunks; None: names only.
     """
-    words = [result.outcomes.words_of(n) for n in range(result.outcomes.rows)]
+    words = [result.questions.words_of(n) for n in range(result.questions.rows)]
     reasons = [[f"{name}: {text}" for name, text in one.items()] for one in words]
-    outcomes = {**result.outcomes, "reasons": reasons}
-    if result.outcomes.unscored:
-        outcomes["unscored"] = list(map(json.dumps, result.outcomes.unscored))
+    outcomes = {**result.questions, "reasons": reasons}
+    if result.questions.unscored:
+        outcomes["unscored"] = list(map(json.dumps, result.questions.unscored))
     if chunk and "context" in outcomes:
         most = min(LONGEST_PASSAGE, MOST_CONTEXT // max(sum(map(len, outcomes["context"])), 1))
         outcomes["context"] = [
             "\n\n".join(f"{name}: {beginning(chunk(name), most)}" for name in names) for names in outcomes["context"]
         ]
     judged = [name for one in words for name in one]
-    scores, last = dict.fromkeys((*shown_metrics(result.config), *judged)), ["reasons"] if judged else []
+    scores, last = dict.fromkeys((*shown_metrics(result.run.config), *judged)), ["reasons"] if judged else []
     shown = [name for name in (*FIRST_COLUMNS, *scores, *last, *LAST_COLUMNS) if name in outcomes]
     columns = [[_cell(value) for value in outcomes[name]] for name in shown]
     table = {"columns": shown, "data": [list(row) for row in zip(*columns, strict=True)]}

@@ -20,7 +20,7 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
     gone = dropped(results)
     if not gone:
         return {}
-    facts = {"rule": gone[0].race["rule"], "guarantee": gone[0].race["guarantee"], "dropped": len(gone)}
+    facts = {"rule": gone[0].run.race["rule"], "guarantee": gone[0].run.race["guarantee"], "dropped": len(gone)}
     return {"race": {**facts, **_amounts(results)}}
 
 
@@ -41,12 +41,14 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
     if not gone:
         return
     for result in gone[:MOST_NAMED]:
-        asked, of, ahead = (result.race[key] for key in ("asked", "of", "ahead"))
+        asked, of, ahead = (result.run.race[key] for key in ("asked", "of", "ahead"))
         behind = f"; the best is ahead by {number(ahead)} at least" if math.isfinite(ahead) else ""
-        yield Statement("dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.race)
+        yield Statement(
+            "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.run.race
+        )
     if hidden := len(gone[MOST_NAMED:]):
         yield Statement("", f"and {hidden} more; see results.csv", {"hidden": hidden})
-    found, currency = saved(results), (gone[0].config.get("prices") or {}).get("currency", "")
+    found, currency = saved(results), (gone[0].run.config.get("prices") or {}).get("currency", "")
     cost = "; none of them is a call to a service, so that it saved no money"
     if found.needed:
         known = found.money and math.isfinite(found.money)
@@ -55,4 +57,4 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
     share = found.questions / found.of
     text = f"saved {found.questions:,} of {found.of:,} questions ({share:.0%}){cost}"
     yield Statement("race", text, found._asdict())
-    yield Statement("", f"{gone[0].race['rule']}: {gone[0].race['guarantee']}")
+    yield Statement("", f"{gone[0].run.race['rule']}: {gone[0].run.race['guarantee']}")

@@ -26,7 +26,7 @@ def heading(what: str, dataset: DatasetFacts) -> Statements:
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
     """Describe results without a table: the effect of reranking and of context, answers, targets."""
     reranking = []
-    if len(results) == 1 and (facts := results[0].reranking):
+    if len(results) == 1 and (facts := results[0].summaries.reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]
     return [lines(reranking), notes(answer_lines(results), target_lines(results))]
 
@@ -44,20 +44,24 @@ def remedies(results: Sequence[Result]) -> Statements:
 def _fixes(results: Sequence[Result]) -> Iterator[str]:
     """Yield problems of a sweep or its data, with their remedies."""
     for result in results:
-        if result.state == PARTIAL:
+        if result.run.state == PARTIAL:
             yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
-    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
+    for warning in dict.fromkeys(warning for result in results for warning in result.run.warnings):
         yield f"{warning[:1].upper()}{warning[1:]}."
-    shown = dict.fromkeys(name for one in results for name in shown_metrics(one.config) if name.startswith("latency_"))
+    shown = dict.fromkeys(
+        name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")
+    )
     if shown and (busy := busy_sentence(results, next(iter(shown)))):
         yield f"{busy}; rerun=true measures it again."
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
     """Build the document of a single config: each headline metric with its interval, and by slice if configured."""
-    metrics = Table([f">{name}" for name in headline], [[cell(result.summaries.get(name)) for name in headline]])
-    blocks: list[Block] = [heading(rounded(result.name), result.dataset), metrics]
-    if label := result.config.get("by"):
+    metrics = Table(
+        [f">{name}" for name in headline], [[cell(result.summaries.metrics.get(name)) for name in headline]]
+    )
+    blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]
+    if label := result.run.config.get("by"):
         slices = label_table(result, label, headline)
         blocks.append(Table(slices.header, slices.rows))
     return Document(result.name, [Section([*blocks, *details([result], headline), remedies([result])])])

@@ -50,8 +50,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
     blocks, shown = list[Block](), report.shown
     if shown:
         same = shown[0].name if len(shown) == 1 else "the same config"
-        name = f"{given}: " if (given := shown[0].config.get("name")) else ""
-        blocks = [heading(f"{name}{swept(shown) or same}", shown[0].dataset), *_tables(report, width, by)]
+        name = f"{given}: " if (given := shown[0].run.config.get("name")) else ""
+        blocks = [heading(f"{name}{swept(shown) or same}", shown[0].run.dataset), *_tables(report, width, by)]
         blocks += details(shown, headline(shown))
     blocks += [failure_lines(report.failures), notes(report.notes), conclusion_statements(report)]
     return Document(report.title, [Section([*blocks, Statements(report.commands, "commands")])])
@@ -63,7 +63,7 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     yield Table(table.header, table.rows, INTERVALS, fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     if by:
-        metric = found.compared.metric if found.compared else objectives(rows[0].config)[0]
+        metric = found.compared.metric if found.compared else objectives(rows[0].run.config)[0]
         slices = slice_table(rows, by, metric, [row[0] for row in table.rows], width)
         yield notes(Statement("", f"{metric} by {by}:"))
         yield Table(slices.header, slices.rows, fitted=True)

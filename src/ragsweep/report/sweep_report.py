@@ -33,4 +33,4 @@ class SweepReport:
     @property
     def shown(self) -> list[Result]:
         """The results, without those of configs that a race has dropped."""
-        return [result for result in self.results if result.state != DROPPED]
+        return [result for result in self.results if result.run.state != DROPPED]

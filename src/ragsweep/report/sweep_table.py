@@ -62,15 +62,15 @@ class Column(NamedTuple):
 
 def settings(result: Result) -> dict[str, str]:
     """Return the settings of a config's overrides that could change a score, as text."""
-    lines = (line.lstrip("+~").partition("=") for line in result.overrides)
-    return {key: result.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
+    lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
+    return {key: result.run.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return the values, in every config, of the settings that any config sets: its own value, or the default."""
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
-    every = [{**one.parameters, **typed} for one, typed in zip(results, own, strict=True)]
+    every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
     return [{key: values[key] for key in keys if key in values} for values in every]
 
 
@@ -108,9 +108,9 @@ def sweep_table(
     shown = [results[row] for row in chosen]
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
     parameters = _parameters(results, chosen)
-    decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
+    decides = set(objectives(results[0].run.config)) | ({found.metric} if found else set())
     judged = decides.union(*map(judged_metrics, results))  # paid for, so dropped last
-    answers = judged | set(results[0].config.get("answer_headline", ()))
+    answers = judged | set(results[0].run.config.get("answer_headline", ()))
     wanted, ends = dict[str, Column](), list[Column]()
 
     def is_wide() -> bool:
@@ -145,7 +145,7 @@ def slice_table(
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
-    groups = [result.groups.get(label, {}) for result in shown]
+    groups = [result.summaries.groups.get(label, {}) for result in shown]
     scored = (
         value
         for group in groups
@@ -168,7 +168,7 @@ def slice_table(
 
 def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTable:
     """Make a table of one config by slice: a row for each value of a label, a column for each metric."""
-    groups = result.groups.get(label, {})
+    groups = result.summaries.groups.get(label, {})
     counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
     rows = [
         [value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
@@ -188,8 +188,8 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
         better = found.means if found.matrix.higher_is_better else -found.means
         means = dict(zip(found.matrix.configs, better.tolist(), strict=True))
         values = [means.get(result.name, math.nan) for result in results]
-    elif results and (names := objectives(results[0].config)):
-        values = [goodness(result.summaries.get(names[0])) for result in results]
+    elif results and (names := objectives(results[0].run.config)):
+        values = [goodness(result.summaries.metrics.get(names[0])) for result in results]
     return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
 
 
@@ -229,13 +229,13 @@ def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, n
     """Make the column of a metric; ``narrow``: with a short heading, ``bare``: without intervals."""
     heading = FAMILY.sub("", name) if narrow else name
     return Column(
-        f">{heading}", [_bare(one.summaries.get(name)) for one in shown] if bare else _cells(shown, name, found)
+        f">{heading}", [_bare(one.summaries.metrics.get(name)) for one in shown] if bare else _cells(shown, name, found)
     )
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
     """Write a metric of each config; if people's labels correct it, as judged and as corrected."""
-    cells = [cell(result.summaries.get(metric)) for result in shown]
+    cells = [cell(result.summaries.metrics.get(metric)) for result in shown]
     if found is None or metric not in found.corrections:
         return cells
     means = dict(zip(found.matrix.configs, found.corrections[metric].means.tolist(), strict=True))

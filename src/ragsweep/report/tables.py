@@ -56,18 +56,18 @@ def headline(results: Sequence[Result]) -> list[str]:
     """List the metrics that tables show: headline metrics, metrics of answers, judged ones, and objectives."""
     names: dict[str, None] = {}
     for result in results:
-        names.update(dict.fromkeys(result.config.get("headline", ())))
+        names.update(dict.fromkeys(result.run.config.get("headline", ())))
     for result in results:
-        if "answer" in result.outcomes:
-            names.update(dict.fromkeys(result.config.get("answer_headline", ())))
+        if "answer" in result.questions:
+            names.update(dict.fromkeys(result.run.config.get("answer_headline", ())))
     for result in results:
-        names.update(dict.fromkeys((*judged_metrics(result), *objectives(result.config))))
-    return [name for name in names if any(name in result.summaries for result in results)]
+        names.update(dict.fromkeys((*judged_metrics(result), *objectives(result.run.config))))
+    return [name for name in names if any(name in result.summaries.metrics for result in results)]
 
 
 def partial_note(result: Result) -> str:
     """Describe a PARTIAL result: reasons and possible range of the metric with the fewest scores; number of others."""
-    least = result.config.get("coverage", 1.0)
+    least = result.run.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
@@ -76,7 +76,7 @@ def partial_note(result: Result) -> str:
     others = f", and {counted(len(below) - 1, 'other metric')} of too few" if len(below) > 1 else ""
     fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions ({why}), coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
-    return f"{fact}; {remedy(reasons, result.outcomes.get('answer_failed', ()), worst.coverage)}"
+    return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"
 
 
 def evidence_note(facts: DatasetFacts) -> str:
@@ -87,15 +87,15 @@ def evidence_note(facts: DatasetFacts) -> str:
 
 def weighted_note(result: Result) -> str:
     """Describe the weights of the questions; empty if they are equal."""
-    weights = result.outcomes.get(WEIGHT)
+    weights = result.questions.get(WEIGHT)
     return describe_weights(weights) if weights else ""
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
     """Describe the reranker's effect: the first headline metric before and after, movements, scores."""
-    facts = result.reranking
-    name = next((name for name in headline if name in result.first_stage), None)
-    before = "" if name is None else f"{name} {cell(result.first_stage[name])} before; "
+    facts = result.summaries.reranking
+    name = next((name for name in headline if name in result.summaries.first_stage), None)
+    before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "
     moves = {"up": "moved up", "down": "moved down", "lost": "were lost"}
     quantiles = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
     moved = [f"{facts[key]:.0%} {words}" for key, words in moves.items() if math.isfinite(facts[key])]
@@ -139,10 +139,10 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     names = dict.fromkeys(name for record in records for name in record.parameters)
     swept = [name for name in names if len({record.parameters.get(name) for record in records}) > 1]
     lines = [_line(record, swept) for record in records]
-    metrics = dict.fromkeys(name for result in results for name in result.summaries)
+    metrics = dict.fromkeys(name for result in results for name in result.summaries.metrics)
     for line, result in zip(lines, results, strict=False):
         for name in metrics:
-            line.update(_columns(name, result.summaries.get(name)))
+            line.update(_columns(name, result.summaries.metrics.get(name)))
     columns = list(dict.fromkeys(column for line in lines for column in line))
     return csv_table(columns, [[line.get(column, "") for column in columns] for line in lines])
 
@@ -150,15 +150,17 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 def _config(result: Result) -> dict[str, Any]:
     """Return one result in JSON types, without question table and rankings, which are separate files."""
     left_out = {"summaries", "outcomes", "rankings", "qrels", "addresses"}
-    groups = {label: {value: _summaries(part) for value, part in of.items()} for label, of in result.groups.items()}
+    groups = {
+        label: {value: _summaries(part) for value, part in of.items()} for label, of in result.summaries.groups.items()
+    }
     return {
         **{name: value for name, value in vars(result).items() if name not in left_out},
         "weighted": weighted_note(result),
-        "dataset": {name: value for name, value in vars(result.dataset).items() if name != "held"},
-        "metrics": _summaries(result.summaries),
+        "dataset": {name: value for name, value in vars(result.run.dataset).items() if name != "held"},
+        "metrics": _summaries(result.summaries.metrics),
         "groups": groups,
-        "first_stage": _summaries(result.first_stage),
-        "targets": [vars(target) for target in result.targets],
+        "first_stage": _summaries(result.summaries.first_stage),
+        "targets": [vars(target) for target in result.summaries.targets],
     }
 
 
@@ -185,9 +187,9 @@ def _strict(value: Any) -> Any:
 def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
     line: dict[str, Any] = {"config": record.name}
     if isinstance(record, Result):
-        status = "finished" if record.state == COMPLETE else record.state.lower()
-        line |= {"status": status, "error": "", "signature": record.signature}
-        line |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
+        status = "finished" if record.run.state == COMPLETE else record.run.state.lower()
+        line |= {"status": status, "error": "", "signature": record.run.signature}
+        line |= {"dataset": record.run.dataset.name, "n_questions": record.run.dataset.questions}
         line |= {"weighted": note} if (note := weighted_note(record)) else {}
     else:
         line |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
@@ -209,7 +211,7 @@ def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str
     """Count the questions with each value of a label that a metric scored, in the config with most of them."""
     sizes: dict[str, int] = {}
     for result in results:
-        for value, summaries in result.groups.get(label, {}).items():
+        for value, summaries in result.summaries.groups.get(label, {}).items():
             if metric in summaries:
                 sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
     return sizes
@@ -222,6 +224,6 @@ def goodness(summary: Summary | None) -> float:
 
 def rank_results(results: Sequence[Result], metric: str) -> list[Result]:
     """Order configs by a metric, the best first; those without a value are last."""
-    values = [goodness(result.summaries.get(metric)) for result in results]
+    values = [goodness(result.summaries.metrics.get(metric)) for result in results]
     order = sorted(range(len(results)), key=lambda n: math.inf if math.isnan(values[n]) else -values[n])
     return [results[n] for n in order]

@@ -17,12 +17,12 @@ MOST_NAMED = 3
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
     """Yield the missed targets; nothing if no target was evaluated."""
-    results = [result for result in results if count_met(result.targets)[1]]
+    results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:
         return
     if len(results) == 1:
         yield Statement("targets", f"{_met(results[0])} · {CONVENTIONS}", _counts(results[0]))
-        for target in results[0].targets:
+        for target in results[0].summaries.targets:
             if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
                 unsure = "" if target.sure else ", but its interval lies on both sides of the target"
                 action = f": {target.action}" if target.action else ""
@@ -33,9 +33,9 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
         return
     same: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
-        missed = [target.metric for target in result.targets if target.verdict not in (PASS, NOT_JUDGED)]
+        missed = [target.metric for target in result.summaries.targets if target.verdict not in (PASS, NOT_JUDGED)]
         same.setdefault((_met(result), *missed), []).append(result)
-    ordered = sorted(same.items(), key=lambda item: -count_met(item[1][0].targets)[0])
+    ordered = sorted(same.items(), key=lambda item: -count_met(item[1][0].summaries.targets)[0])
     yield Statement("targets", CONVENTIONS)
     for (met, *missed), group in ordered[:MOST_LINES]:
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
@@ -49,7 +49,9 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 def _counts(result: Result) -> dict[str, int]:
     names = ("met", "targets", "ideals_reached", "ideals")
-    return dict(zip(names, (*count_met(result.targets), *count_ideals(result.targets)), strict=True))
+    return dict(
+        zip(names, (*count_met(result.summaries.targets), *count_ideals(result.summaries.targets)), strict=True)
+    )
 
 
 def _met(result: Result) -> str:

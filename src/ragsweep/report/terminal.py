@@ -98,8 +98,8 @@ class Terminal:
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a successful job, with its objective, else the first headline metric."""
-        names = (*objectives(result.config), *headline)
-        first = next((result.summaries[name] for name in names if name in result.summaries), None)
+        names = (*objectives(result.run.config), *headline)
+        first = next((result.summaries.metrics[name] for name in names if name in result.summaries.metrics), None)
         value = f" · {first.name} {cell(first)}" if first else ""
         self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
 

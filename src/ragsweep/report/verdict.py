@@ -136,7 +136,7 @@ def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
 
     Questions without evidence are counted in the heading of the table.
     """
-    summary = verdict.results[verdict.reference].summaries[verdict.metric]
+    summary = verdict.results[verdict.reference].summaries.metrics[verdict.metric]
     for why in sorted(LACKING & summary.reasons.keys()):
         applies = f"{summary.n_total - summary.n_skipped:,} of {summary.n_total:,}"
         yield f"{summary.name} applies to {applies} questions ({summary.reasons[why]:,}: {why})"

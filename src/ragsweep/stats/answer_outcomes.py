@@ -37,7 +37,7 @@ class Cells(NamedTuple):
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
-    answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
+    answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result)]
     pairs = []
     for result in answered:
@@ -45,16 +45,16 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
         if base is not None and not _without_context(result):
             success = success_of(result)
             pairs.append(
-                ContextPair(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
+                ContextPair(base, result, success, context_effect.compare(base.questions, result.questions, success))
             )
     return pairs
 
 
 def success_of(result: Result) -> Success:
     """Return a config's rule of success, or the default."""
-    given = result.config.get("success") or {}
+    given = result.run.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
-    known = result.summaries.get(metric)
+    known = result.summaries.metrics.get(metric)
     higher = known is None or known.higher_is_better is not False
     return Success(metric, float(given.get("threshold", SERVED.threshold)), higher)
 
@@ -80,9 +80,9 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:
-        if set(columns) <= result.outcomes.keys():
-            support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
-            weights = result.outcomes.get(WEIGHT)
+        if set(columns) <= result.questions.keys():
+            support, scores, answerable, refusal = (result.questions[column] for column in columns)
+            weights = result.questions.get(WEIGHT)
             points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal], weights)
             if points:
                 curves[result.name] = points
@@ -90,10 +90,10 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint
 
 
 def _without_context(result: Result) -> bool:
-    chosen = result.config.get("retriever")
+    chosen = result.run.config.get("retriever")
     return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
 
 
 def _alike(base: Result, result: Result, metric: str) -> bool:
-    same = base.dataset.golden_digest == result.dataset.golden_digest and metric in base.outcomes
-    return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
+    same = base.run.dataset.golden_digest == result.run.dataset.golden_digest and metric in base.questions
+    return same and all(base.run.config.get(key) == result.run.config.get(key) for key in SAME)

@@ -170,8 +170,8 @@ def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[in
         known = [math.inf if math.isnan(price) else price for price in prices]
         result = costs.results[row]
         # The first differing parameter decides; a signature may contain a path or a port.
-        settings = "\n".join(f"{key}={value}" for key, value in sorted(result.parameters.items()))
-        return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.signature)
+        settings = "\n".join(f"{key}={value}" for key, value in sorted(result.run.parameters.items()))
+        return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.run.signature)
 
     return sorted(rows, key=preference)
 

@@ -48,7 +48,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     differing = differing_parameters(one, other)
 
     def exchanged(part: str) -> bool:
-        return part in differing or _kind(one.config, part) != _kind(other.config, part)
+        return part in differing or _kind(one.run.config, part) != _kind(other.run.config, part)
 
     # the outermost exchanged part around each parameter, else the parameter itself
     parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
@@ -58,16 +58,16 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
 def computed_otherwise(one: Result, other: Result) -> bool:
     """Return whether equal settings gave rankings with different addresses: because of dtype, model file or library."""
-    addresses = [result.addresses.get("ranking", "") for result in (one, other)]
+    addresses = [result.run.addresses.get("ranking", "") for result in (one, other)]
     same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
-    alike = one.dataset.corpus_digest == other.dataset.corpus_digest
+    alike = one.run.dataset.corpus_digest == other.run.dataset.corpus_digest
     return all(addresses) and addresses[0] != addresses[1] and same and alike
 
 
 def differing_parameters(one: Result, other: Result) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
-    names = sorted({*one.parameters, *other.parameters})
-    differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
+    names = sorted({*one.run.parameters, *other.run.parameters})
+    differing = [name for name in names if one.run.parameters.get(name) != other.run.parameters.get(name)]
     return [name for name in differing if not name.startswith(OF_NO_MATTER)]
 
 
@@ -99,10 +99,12 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 
 def _varying(results: Sequence[Result]) -> list[str]:
     """Name the parameters and parts that differ between configs, a part before its own parameters."""
-    names = dict.fromkeys(name for result in results for name in result.parameters if not name.startswith(OF_NO_MATTER))
-    varying = {name for name in names if len({result.parameters.get(name) for result in results}) > 1}
+    names = dict.fromkeys(
+        name for result in results for name in result.run.parameters if not name.startswith(OF_NO_MATTER)
+    )
+    varying = {name for name in names if len({result.run.parameters.get(name) for result in results}) > 1}
     parts = {part for name in varying for part in _parents(name)}
-    varying |= {part for part in parts if len({_kind(result.config, part) for result in results}) > 1}
+    varying |= {part for part in parts if len({_kind(result.run.config, part) for result in results}) > 1}
     order = {name: n for n, name in enumerate(names)}
     return sorted(varying, key=lambda name: (name.count("."), order.get(name, 0)))
 
@@ -122,18 +124,18 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
 
 def _factor_value(result: Result, part: str) -> str:
     """Return a factor's value in a config: a parameter, an option, or the name of a class."""
-    if part in result.parameters:
-        return result.parameters[part]
-    return (_kind(result.config, part) or "").rpartition(".")[2]
+    if part in result.run.parameters:
+        return result.run.parameters[part]
+    return (_kind(result.run.config, part) or "").rpartition(".")[2]
 
 
 def check_same_questions(one: Result, other: Result) -> None:
     """Raise InputError where two results have different questions, different texts, or scores of different meaning."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
-        digests = [getattr(result.dataset, field) for result in (one, other)]
+        digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
             first, second = (
-                f'"{result.dataset.name}" ({digest[:8]}, {result.dataset.questions:,} questions)'
+                f'"{result.run.dataset.name}" ({digest[:8]}, {result.run.dataset.questions:,} questions)'
                 for result, digest in zip((one, other), digests, strict=True)
             )
             raise InputError(
@@ -141,7 +143,7 @@ def check_same_questions(one: Result, other: Result) -> None:
                 f" again on the same {what}"
             )
     for name in HOW_MEASURED:
-        values = [result.parameters.get(name) for result in (one, other)]
+        values = [result.run.parameters.get(name) for result in (one, other)]
         if values[0] != values[1]:
             raise InputError(
                 f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so that their scores"
@@ -151,20 +153,20 @@ def check_same_questions(one: Result, other: Result) -> None:
 
 def check_whole(result: Result) -> None:
     """Raise InputError for a result that is PARTIAL or DROPPED: too many of its scores are missing for a comparison."""
-    if result.state == PARTIAL:
+    if result.run.state == PARTIAL:
         below = below_coverage(result)
         reasons = chain.from_iterable(one.reasons for one in below)
         least = min((one.coverage for one in below), default=0.0)
-        advice = remedy(reasons, result.outcomes.get("answer_failed", ()), least)
+        advice = remedy(reasons, result.questions.get("answer_failed", ()), least)
         raise InputError(f"{result.name}: is PARTIAL: too many questions could not be scored; {advice}")
-    if result.state == DROPPED:
-        asked, of = result.race["asked"], result.race["of"]
+    if result.run.state == DROPPED:
+        asked, of = result.run.race["asked"], result.run.race["of"]
         raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it alone")
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
     """Name the metrics that two configs define differently."""
-    before, after = (_meaning(result.config.get("metrics") or {}) for result in (one, other))
+    before, after = (_meaning(result.run.config.get("metrics") or {}) for result in (one, other))
     return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
 
 
@@ -181,7 +183,9 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     Raises:
         ConfigError: A wanted metric was not measured in all results, or configs cannot be compared by it.
     """
-    shared = [name for name in results[0].summaries if all(name in other.summaries for other in results)]
+    shared = [
+        name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
+    ]
     for name in wanted or ():
         if name not in shared:
             raise ConfigError(f'no metric "{name}" was measured in all of them{nearest(name, shared)}')
@@ -195,7 +199,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
     """Return the reason why configs cannot be compared by a metric that all of them have; empty if they can."""
-    summaries = [result.summaries[metric] for result in results]
+    summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "neither more nor less of it is better, so that no config is better by it"
     for result in results:
@@ -209,46 +213,50 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
 def check_scored(result: Result, metrics: Iterable[str]) -> None:
     """Raise InputError for a measured metric without a score on any question: there is nothing to compare."""
     for metric in metrics:
-        if metric in result.summaries and (reason := _unscored(result, metric)):
+        if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
             raise InputError(f"{metric}: {reason}")
 
 
 def _unscored(result: Result, metric: str) -> str:
     """Describe a metric without any score, with the count of each reason; empty if any question has a score."""
-    summary = result.summaries[metric]
+    summary = result.summaries.metrics[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
     return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'it has none'}"
 
 
 def is_mean(result: Result, metric: str) -> bool:
     """Return whether a metric's value is the mean, by weight, of its column; a quantile is not."""
-    column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
-    known, value = ~np.isnan(column), result.summaries[metric].value
+    column = np.array(result.questions.get(metric, ()), dtype=np.float64)
+    known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
         return math.isnan(value)
-    weights = result.outcomes.get(WEIGHT)
+    weights = result.questions.get(WEIGHT)
     mean = np.average(column[known], weights=None if weights is None else np.array(weights)[known])
     return math.isclose(mean, value, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
     """Return the labels of some questions: label -> its value for each of them, empty if there is none."""
-    numbers = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {
         label: [str(column[row] or "") for row in rows]
-        for label in result.groups
-        if (column := result.outcomes.get(label))
+        for label in result.summaries.groups
+        if (column := result.questions.get(label))
     }
 
 
 def is_scored(result: Result, metric: str) -> bool:
     """Return whether a sweep compares a config by a metric: evaluated, with enough of its questions scored."""
-    measured = result.state in (COMPLETE, PARTIAL) and metric in result.summaries
-    return measured and is_complete(result, metric) and result.summaries[metric].n_scored > 0
+    measured = result.run.state in (COMPLETE, PARTIAL) and metric in result.summaries.metrics
+    return measured and is_complete(result, metric) and result.summaries.metrics[metric].n_scored > 0
 
 
 def is_complete(result: Result, metric: str) -> bool:
     """Return whether enough questions have a metric's score; ``result.state`` reflects only the deciding metrics."""
-    summary = result.summaries.get(metric)
-    return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))
+    summary = result.summaries.metrics.get(metric)
+    return (
+        result.run.state != PARTIAL
+        if summary is None
+        else summary.coverage >= float(result.run.config.get("coverage", 1.0))
+    )

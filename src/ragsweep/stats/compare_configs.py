@@ -51,14 +51,14 @@ def compare_configs(
     ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
     have enough scores of it, the first headline metric that can be compared replaces it.
     """
-    left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
+    left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
-    results = [result for result in results if result.state in (COMPLETE, PARTIAL)]
+    results = [result for result in results if result.run.state in (COMPLETE, PARTIAL)]
     if reason := _reason_incomparable(results):
         return NoComparison(reason)
-    config = results[0].config
+    config = results[0].run.config
     names = dict.fromkeys([*shown_metrics(config), *judged_metrics(results[0])])
-    measured = [name for name in names if name and all(name in result.summaries for result in results)]
+    measured = [name for name in names if name and all(name in result.summaries.metrics for result in results)]
     skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
     usable = [name for name in measured if name not in skipped]
     for objective in objectives(config):
@@ -68,10 +68,12 @@ def compare_configs(
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     metric = usable[0]
     complete = [result for result in results if is_complete(result, metric)]
-    scored = [result for result in complete if result.summaries[metric].n_scored]
+    scored = [result for result in complete if result.summaries.metrics[metric].n_scored]
     left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in results if not is_complete(result, metric)]
     left_out += [
-        ExcludedConfig(result.name, "not measured") for result in complete if not result.summaries[metric].n_scored
+        ExcludedConfig(result.name, "not measured")
+        for result in complete
+        if not result.summaries.metrics[metric].n_scored
     ]
     if len(scored) < 2:
         return NoComparison(f"{metric} was measured of one config: there is nothing to compare it with")
@@ -94,7 +96,7 @@ def _compare(
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    units = {metric: results[0].summaries[metric].unit for metric in metrics}
+    units = {metric: results[0].summaries.metrics[metric].unit for metric in metrics}
     unit, compared = units[metrics[0]], transform_amounts(matrix, units[metrics[0]])
     baseline, reference = (matrix.configs.index(one) if one in matrix.configs else None for one in against)
     costs, beliefs = ConfigCosts(results, is_complete), posterior(compared)
@@ -110,7 +112,7 @@ def _compare(
     return SweepComparison(
         matrix=matrix,
         compared=compared,
-        objective=(*objectives(results[0].config), metrics[0])[0],
+        objective=(*objectives(results[0].run.config), metrics[0])[0],
         unit=unit,
         baseline=baseline,
         reference=reference,
@@ -120,7 +122,7 @@ def _compare(
         pairs=pairs,
         selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
         power=estimate_power(compared, reference, level=each_level(differences)),
-        margin=find_margin(results[0].config, matrix, unit),
+        margin=find_margin(results[0].run.config, matrix, unit),
         results=results,
         costs=costs,
         sliced=rows,
@@ -139,7 +141,7 @@ def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
     """Choose a config by the limits and tolerances of the first config, and check its lead over the baseline."""
-    config, unit = results[0].config, results[0].summaries[matrix.metric].unit
+    config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
     choice = choose(beliefs, costs, config.get("constraints") or {}, loss, refusing, baseline)
@@ -185,14 +187,14 @@ def _reason_incomparable(results: Sequence[Result]) -> str:
         return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
         return "one config: there is nothing to compare it with"
-    if len({result.dataset.golden_digest for result in results}) > 1:
+    if len({result.run.dataset.golden_digest for result in results}) > 1:
         return "the configs were asked different questions: nothing is compared; sweep over one golden set"
     return ""
 
 
 def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
     """Return the reason why configs cannot be compared by a metric; empty if they can."""
-    if results[0].summaries[metric].higher_is_better is None:
+    if results[0].summaries.metrics[metric].higher_is_better is None:
         return "neither more nor less of it is better"
     if not all(is_mean(result, metric) for result in results):
         return "it is no mean over questions"

@@ -39,7 +39,7 @@ class ExcludedConfig(NamedTuple):
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
     """List the configs that answer with fields of the case; they are listed for reference and never recommended."""
-    found = [one.name for one in results if (one.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
+    found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
 

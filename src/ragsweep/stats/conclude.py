@@ -105,8 +105,8 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
     """Return the effect of a known distractor in the context on the metric of success, if its interval excludes 0."""
-    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
+    metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None
-    found = distractor_loss([result.outcomes for result in results], metrics.pop())
+    found = distractor_loss([result.questions for result in results], metrics.pop())
     return found if found and not found.low <= 0 <= found.high else None

@@ -149,7 +149,7 @@ def refuses_all(result: Result) -> int:
 
     Failed answers, and questions without a request for an answer, do not count. A blank answer is a refusal.
     """
-    table = result.outcomes
+    table = result.questions
     if not {"answer", "abstained", "answer_failed", "answerable"} <= table.keys():
         return 0
     rows = zip(table["answerable"], table["answer"], table["abstained"], table["answer_failed"], strict=True)

@@ -50,7 +50,7 @@ def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tupl
 
 
 def _lengths(result: Result) -> list[float]:
-    limits = [result.config.get(key) for key in LENGTHENING]
+    limits = [result.run.config.get(key) for key in LENGTHENING]
     return [math.inf if limit is None else float(limit) for limit in limits]
 
 
@@ -60,9 +60,9 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
     None where the metric does not rise with the length, where the length was not measured or grew by less than
     ``LONGER``, and where neither chunking nor ``top_k`` nor ``context_budget`` differs.
     """
-    if not metric.startswith(RISING) or not all(TOKENS in result.summaries for result in (before, after)):
+    if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
-    tokens = [result.summaries[TOKENS].value for result in (before, after)]
+    tokens = [result.summaries.metrics[TOKENS].value for result in (before, after)]
     keys = tuple(
         name
         for name in differing_parameters(before, after)
@@ -78,7 +78,7 @@ def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...
 
     A budget alone would cut the longer context to fewer chunks than its config is meant to have.
     """
-    per_chunk = min(count / int(one.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
+    per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
     top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # chunks of a question may be shorter than their mean
-    depth = min(int(one.config.get("depth") or top_k) for one in (before, after))
+    depth = min(int(one.run.config.get("depth") or top_k) for one in (before, after))
     return (f"context_budget={round(tokens[1])}", f"top_k={top_k}") if top_k <= depth else ()

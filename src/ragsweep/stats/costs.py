@@ -67,21 +67,24 @@ class ConfigCosts:
         matrix = self._matrices[name]
         if matrix is None:
             return None
-        unit = self.results[row].summaries[name].unit
+        unit = self.results[row].summaries.metrics[name].unit
         return compare_amounts(matrix.select_configs((other, row)), 0, unit)
 
     @cached_property
     def _matrices(self) -> Mapping[str, Matrix | None]:
         found: dict[str, Matrix | None] = dict.fromkeys(COSTS)
         for name in self.values:
-            if all(name in one.summaries and self.is_usable(one, name) and is_mean(one, name) for one in self.results):
+            if all(
+                name in one.summaries.metrics and self.is_usable(one, name) and is_mean(one, name)
+                for one in self.results
+            ):
                 matrix = score_matrix(self.results, name)
                 found[name] = matrix if matrix.questions else None
         return found
 
     def _value(self, result: Result, name: str) -> float:
-        usable = name in result.summaries and self.is_usable(result, name)
-        return result.summaries[name].value if usable else math.nan
+        usable = name in result.summaries.metrics and self.is_usable(result, name)
+        return result.summaries.metrics[name].value if usable else math.nan
 
     def _is_saving(self, name: str, before: float, after: float) -> bool:
         least = LEAST_MS if name.startswith("latency") else 0.0

@@ -68,10 +68,10 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:
-        value = _number(result.parameters.get(parameter, ""))
-        known = result.summaries.get(metric)
-        if result.state == COMPLETE and known is not None and known.n_scored and not math.isnan(value):
-            rest = {name: text for name, text in result.parameters.items() if not name.startswith(OF_NO_MATTER)}
+        value = _number(result.run.parameters.get(parameter, ""))
+        known = result.summaries.metrics.get(metric)
+        if result.run.state == COMPLETE and known is not None and known.n_scored and not math.isnan(value):
+            rest = {name: text for name, text in result.run.parameters.items() if not name.startswith(OF_NO_MATTER)}
             groups[tuple(sorted((name, text) for name, text in rest.items() if name != parameter))][value] = result
     made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
     return [curve for curve in made if curve is not None]

@@ -35,15 +35,15 @@ class Planned(NamedTuple):
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
-    whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
+    whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
     if len(whole) < 2:
         return shared_level(configs, LEVEL)
-    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries[metric].unit))
+    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries.metrics[metric].unit))
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
     """Return the differences that one metric can show."""
-    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+    matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
 

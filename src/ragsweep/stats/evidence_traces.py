@@ -48,25 +48,25 @@ class Traces:
 
 def read_traces(result: Result) -> Traces | None:
     """Read the paths of a result; None for a result without evidence, and for older records without paths."""
-    ranks, config = result.outcomes.evidence, result.config
+    ranks, config = result.questions.evidence, result.run.config
     if ranks is None or not len(ranks.ranked):
         return None
     # an external system uses all that it retrieved
-    external = result.parameters.get("system", "pipeline") != "pipeline"
+    external = result.run.parameters.get("system", "pipeline") != "pipeline"
     top_k = int(config.get("depth" if external else "top_k") or ranks.ranked.max())
     in_context = (ranks.ranked > 0) & (ranks.ranked <= top_k) if ranks.context is None else ranks.context > 0
     is_reranked = ranks.first is not None
     return Traces(
-        questions=result.outcomes["question_id"],
+        questions=result.questions["question_id"],
         question=ranks.question,
-        weights=np.array(result.outcomes.get("weight") or [1.0] * result.outcomes.rows, dtype=np.float64),
+        weights=np.array(result.questions.get("weight") or [1.0] * result.questions.rows, dtype=np.float64),
         held=ranks.held,
         legs=ranks.legs,
         exact=ranks.exact,
         first=ranks.ranked if ranks.first is None else ranks.first,
         ranked=ranks.ranked,
         in_context=in_context,
-        top=np.full(result.outcomes.rows, math.nan) if ranks.top is None else ranks.top,
+        top=np.full(result.questions.rows, math.nan) if ranks.top is None else ranks.top,
         scores=ranks.scores,
         top_k=top_k,
         candidates=int((config.get("reranker") or {}).get("candidates") or 0) if is_reranked else 0,

@@ -135,7 +135,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
         solved=sum(not failed for failed in unsolved.values()),
         unsolved=sum(unsolved.values()),
         counterfactuals=tuple(_counterfactuals(traces)),
-        phantoms=tuple(_phantoms(traces, result.outcomes)),
+        phantoms=tuple(_phantoms(traces, result.questions)),
         recall_by_top_k=_recall_by_top_k(traces),
     )
 
@@ -183,9 +183,9 @@ def _any(ranks: list[Numbers]) -> Flags:
 
 def _unsolved(result: Result, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
     """Return for the questions with all evidence in the context and a scored answer whether it fails."""
-    if success is None or "answer" not in result.outcomes or success.metric not in result.outcomes:
+    if success is None or "answer" not in result.questions or success.metric not in result.questions:
         return {}
-    scores = zip(result.outcomes["question_id"], result.outcomes[success.metric], strict=True)
+    scores = zip(result.questions["question_id"], result.questions[success.metric], strict=True)
     return {
         name: not success.solves(score) for name, score in scores if lost_by.get(name) == "" and not math.isnan(score)
     }

@@ -96,21 +96,21 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
 def _alone(result: Result, leg: str) -> tuple[str, ...]:
     """Return the overrides that run a leg alone, with its settings as a leg."""
     inside = f"retriever.legs.{leg}"
-    given = dict(line.partition("=")[::2] for line in result.overrides)
+    given = dict(line.partition("=")[::2] for line in result.run.overrides)
     option = given.pop(f"retriever@{inside}", leg)
     own = (f"{key.replace(inside, 'retriever')}={value}" for key, value in given.items() if f"{inside}." in key)
-    return (f"retriever={option}", *own, *(["reranker=none"] if result.reranking else []))
+    return (f"retriever={option}", *own, *(["reranker=none"] if result.summaries.reranking else []))
 
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
     """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
     # Scores of legs have six digits: more in the hybrid's own would make equal scores differ.
-    own = [float(f"{score:.6g}") for score in result.outcomes[metric]]
+    own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
     columns = {"": own} | alone
     return score_matrix(
         [
-            replace(result, name=leg, outcomes=result.outcomes.with_columns({metric: column}))
+            replace(result, name=leg, outcomes=result.questions.with_columns({metric: column}))
             for leg, column in columns.items()
         ],
         metric,

@@ -101,7 +101,7 @@ class Check:
 
 def check_same_coverage(before: Result, after: Result) -> None:
     """Raise InputError where one config may leave more questions unscored than the other."""
-    first, second = (result.config.get("coverage") for result in (before, after))
+    first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
             f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}: one may leave questions"
@@ -111,7 +111,7 @@ def check_same_coverage(before: Result, after: Result) -> None:
 
 def check_direction(condition: Condition, result: Result) -> None:
     """Raise ConfigError for a bound on the better side of a metric."""
-    higher = bool(result.summaries[condition.metric].higher_is_better)
+    higher = bool(result.summaries.metrics[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
         option, more = ("--at-least", "more") if higher else ("--at-most", "less")
         raise ConfigError(f"{condition.metric}: {more} of it is better; bound it by {option}")
@@ -134,7 +134,7 @@ class Scope(NamedTuple):
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
     """Check a condition on the questions of a scope, and in its slices."""
-    unit, results = before.summaries[condition.metric].unit, [before, filled.result]
+    unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
     missing = [name for name in filled.missing if name in scope.chosen]
@@ -147,7 +147,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         for value in sorted(set(values[label]) - {""}):
             part = matrix.select_questions(np.array([one == value for one in values[label]]))
             parts.append((label, value, part, []))
-    same = condition.kind == MARGIN and before.signature == filled.result.signature
+    same = condition.kind == MARGIN and before.run.signature == filled.result.run.signature
     for label, value, part, lost in parts:
         found, labels, judged = _decide(condition, part, scope.spread), 0, None
         if scope.people and not label and not math.isnan(found.low):
@@ -239,7 +239,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
-    unit, texts = before.summaries[margin.metric].unit, _texts(before)
+    unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before)
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
     slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
@@ -261,7 +261,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 def _texts(result: Result) -> dict[str, str]:
     """Return the name of each question in messages: its id and its text."""
-    columns = (result.outcomes[name] for name in ("question_id", "question"))
+    columns = (result.questions[name] for name in ("question_id", "question"))
     return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 
 

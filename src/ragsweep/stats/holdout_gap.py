@@ -42,8 +42,8 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
-    sign = -1.0 if results[0].summaries[metric].higher_is_better is False else 1.0
-    best = max(both, key=lambda pair: sign * pair[0].summaries[metric].value)
+    sign = -1.0 if results[0].summaries.metrics[metric].higher_is_better is False else 1.0
+    best = max(both, key=lambda pair: sign * pair[0].summaries.metrics[metric].value)
     if best is both[0]:
         return None
     (before, first), (after, second) = (_lead(base, other, metric) for base, other in zip(both[0], best, strict=True))
@@ -62,9 +62,9 @@ def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
 
 
 def _identity(result: Result) -> frozenset[tuple[str, str]]:
-    return frozenset((name, value) for name, value in result.parameters.items() if name != "partition")
+    return frozenset((name, value) for name, value in result.run.parameters.items() if name != "partition")
 
 
 def _usable(result: Result, metric: str) -> bool:
-    found = result.summaries.get(metric)
+    found = result.summaries.metrics.get(metric)
     return found is not None and math.isfinite(found.value) and found.higher_is_better is not None

@@ -93,7 +93,7 @@ def match_labels(
         InputError: A label's run names two configs.
     """
     position = {name: n for n, name in enumerate(matrix.questions)}
-    numbers = [{name: n for n, name in enumerate(result.outcomes["question_id"])} for result in results]
+    numbers = [{name: n for n, name in enumerate(result.questions["question_id"])} for result in results]
     reads = READS.get(metric, ("answer", "context"))
     shape = (len(results), len(position))
     own, shared, drawn = np.full(shape, np.nan), dict[str, Doubles](), dict[str, Flags]()
@@ -167,7 +167,7 @@ def _text(result: Result, place: int) -> str:
 
 
 def _cell(result: Result, name: str, place: int) -> Any:
-    column = result.outcomes.get(name)
+    column = result.questions.get(name)
     return column[place] if column else None
 
 

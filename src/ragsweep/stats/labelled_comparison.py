@@ -188,7 +188,7 @@ def _note(found: Corrected) -> str:
 def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
     """Decide by corrected means; statistics that need scores of all questions are unknown."""
     beliefs = CorrectedMeans(verdict.matrix, found.matched, found.correction.means)
-    constraints = verdict.results[0].config.get("constraints") or {}
+    constraints = verdict.results[0].run.config.get("constraints") or {}
     choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)
     unknown, best = np.full(len(verdict.results), math.nan), int(beliefs.means.argmax())
     results, row = verdict.results, choice.row

@@ -29,7 +29,7 @@ def slowness(result: Result) -> float:
 
     NaN where no stage was probed beside the fixed work.
     """
-    stages = [stage for stage in result.latency.values() if "work_quiet_ms" in stage]
+    stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)
     if not total > 0:
         return math.nan
@@ -54,15 +54,15 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     ``LEAST_MS`` does not count. Without both intervals nothing is shown.
     """
     faster, slower = sorted((first, second), key=lambda one: _value(one, name))
-    if name not in faster.summaries or name not in slower.summaries:
+    if name not in faster.summaries.metrics or name not in slower.summaries.metrics:
         return False
-    least, most = slower.summaries[name], faster.summaries[name]
+    least, most = slower.summaries.metrics[name], faster.summaries.metrics[name]
     gap = least.value - most.value
-    return bool(gap >= LEAST_MS and least.low * _quiet_share(slower.latency) / DRIFT > most.high * DRIFT)
+    return bool(gap >= LEAST_MS and least.low * _quiet_share(slower.summaries.latency) / DRIFT > most.high * DRIFT)
 
 
 def _value(result: Result, name: str) -> float:
-    return result.summaries[name].value if name in result.summaries else math.nan
+    return result.summaries.metrics[name].value if name in result.summaries.metrics else math.nan
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:

@@ -47,14 +47,14 @@ class Family:
     def compare(self, first: Result, second: Result, metric: str) -> PairComparison:
         """Compare the second config with the first by one metric."""
         members = [one for one in self.results if one is first or one is second or self._is_member(one, metric)]
-        matrix, unit = score_matrix(members, metric), first.summaries[metric].unit
+        matrix, unit = score_matrix(members, metric), first.summaries.metrics[metric].unit
         compared, rows = transform_amounts(matrix, unit), (members.index(first), members.index(second))
         largest: float | None = None
         if self.baseline == second.name:
             largest = compare_amounts(matrix, rows[1], unit).largest
         elif self.baseline != first.name and len(members) > 2:
             largest = all_pairs(compared).largest
-        found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.config, matrix, unit)
+        found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.run.config, matrix, unit)
         return PairComparison(matrix, rows, found, posterior(compared), margin)
 
     def _is_member(self, result: Result, metric: str) -> bool:
@@ -79,7 +79,7 @@ def conclude_pair(
 
 def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Result], people: RunLabels) -> PairMetric:
     matrix = pair.matrix.select_configs(pair.rows)
-    unit, labelled = results[0].summaries[matrix.metric].unit, people.of(matrix.metric)
+    unit, labelled = results[0].summaries.metrics[matrix.metric].unit, people.of(matrix.metric)
     correction = None if labelled is None else _correct(matrix, results, labelled)
     return PairMetric(
         pair, matrix, unit, p_holm, _slices(matrix, results, unit), variance_shares(results, matrix), correction

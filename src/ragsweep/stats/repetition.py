@@ -129,10 +129,10 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
 
 def _read(result: Result, matrix: Matrix) -> _Repetitions:
     """Read a config's repetitions of a metric; without any, one without noise."""
-    repeated, count = result.outcomes.repetitions, len(matrix.questions)
+    repeated, count = result.questions.repetitions, len(matrix.questions)
     if repeated is None or matrix.metric not in repeated.scores:
         return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
-    places = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    places = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [places[name] for name in matrix.questions]
     scores = repeated.scores[matrix.metric][rows]
     if matrix.metric not in repeated.judged:

@@ -134,13 +134,13 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
     if found is None:
         return
     experiment = experiments[0]
-    asked, before = experiment.dataset, found.result.dataset
+    asked, before = experiment.dataset, found.result.run.dataset
     if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
         raise InputError(
             f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
             f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
         )
-    if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries]:
+    if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
             f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
             " evaluates it here"

@@ -144,10 +144,10 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     result = attempt(context, job, writer)
     terminal.spent(context.session.services.meter)
     result, record = writer.record(result)
-    if name := result.config.get("name"):
-        ledger.names.give(name, f"record {record}", result.signature)
+    if name := result.run.config.get("name"):
+        ledger.names.give(name, f"record {record}", result.run.signature)
     show(result_document(result, headline([result])), terminal)
-    views = ledger.holdout_views(result.dataset.undivided)
+    views = ledger.holdout_views(result.run.dataset.undivided)
     show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
     texts = context.session.page_texts([result], context.secrets)
     run_id = log_single(tracker, result, writer.placement(record), partial(single_run, result, views, texts))
@@ -272,7 +272,7 @@ def _summarise(
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
     weighed = weighed and status != KILLED
     summary = summarise_sweep(multirun.ledger, records, missed, weighed, multirun.context.labels)
-    partly = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
+    partly = any(result.run.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
     failed = summary.failures or summary.finalists.failures or partly
     return summary, FAILED if status == FINISHED and failed else status
 

@@ -72,7 +72,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
             fact = f"has another golden set, partition or corpus than {first}"
             raise InputError(f"{name}: {fact}; give sweeps of the same")
     pooled = [result for results in sweeps.values() for result in results]
-    complete = [result for result in pooled if result.state == COMPLETE]
+    complete = [result for result in pooled if result.run.state == COMPLETE]
     if not complete:
         raise InputError(f"{', '.join(sweeps)}: no config is complete")
     left = len(pooled) - len(complete)
@@ -80,8 +80,8 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
 
 
 def _subject(result: Result) -> tuple[Any, ...]:
-    measured = (result.parameters.get(name) for name in HOW_MEASURED)
-    return result.dataset.golden_digest, result.dataset.corpus_digest, *measured
+    measured = (result.run.parameters.get(name) for name in HOW_MEASURED)
+    return result.run.dataset.golden_digest, result.run.dataset.corpus_digest, *measured
 
 
 def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> ItemReport:
@@ -94,7 +94,7 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
         raise ConfigError(f"{metric}: {fact}; name another --metric")
     rows, given = distinct_rows(scores), len(matrix.configs)
     matrix, scores = matrix.select_configs(rows), scores[rows]
-    texts = dict(zip(results[0].outcomes["question_id"], results[0].outcomes["question"], strict=True))
+    texts = dict(zip(results[0].questions["question_id"], results[0].questions["question"], strict=True))
     if given > len(rows):
         notes = [*notes, f"{counted(given - len(rows), 'config')} with the scores of another one"]
     if missing := len(texts) - len(matrix.questions):
@@ -116,8 +116,8 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     if report.items is None:
         raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, given {len(report.scores)}")
     size = max(round(options.share * len(report.texts)), 1)
-    ids = result.outcomes["question_id"]
-    given = dict(zip(ids, result.outcomes.get("category") or [""] * len(ids), strict=True))
+    ids = result.questions["question_id"]
+    given = dict(zip(ids, result.questions.get("category") or [""] * len(ids), strict=True))
     categories = [str(given[name] or "") for name in report.matrix.questions]
     named = read_questions(options.critical, set(map(str, ids))) if options.critical else marked_questions(result)
     critical = set(named)

@@ -90,7 +90,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
         if (dataset := session.recorded_dataset(result)) is None:
             raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
         return dataset.corpus
-    if corpus.digest != result.dataset.corpus_digest:
+    if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(f"corpus={place}: the sweep searched another corpus, or another version of it")
     return corpus

@@ -97,7 +97,7 @@ def ship(arguments: Sequence[str]) -> int:
 
 
 def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
-    tracking = found.result.config.get("tracking") or {}
+    tracking = found.result.run.config.get("tracking") or {}
     tracker = Mlflow(uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
     tracker.check()
     return tracker.models()
@@ -127,7 +127,7 @@ def _files(
     reference.
     """
     result, (reference, path) = found.result, at
-    config = {**result.config, "store": {"path": path, "stages": True}}
+    config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
         raise InputError(f"{found}: is an external system, which serves itself")
     session = open_session(config, Terminal.current())
@@ -144,21 +144,21 @@ def _files(
     folder.mkdir()
     write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
-    shown = [name for name in (*objectives(config), *shown_metrics(config)) if name in result.summaries]
-    summaries = {name: result.summaries[name] for name in shown}
+    shown = [name for name in (*objectives(config), *shown_metrics(config)) if name in result.summaries.metrics]
+    summaries = {name: result.summaries.metrics[name] for name in shown}
     tags = {
         CONFIG: reference,
         BUNDLE: names[1],
         "ragsweep.name": result.name,
-        "ragsweep.signature": result.signature,
-        "ragsweep.golden_set": result.dataset.golden_digest,
-        "ragsweep.corpus": result.dataset.corpus_digest,
+        "ragsweep.signature": result.run.signature,
+        "ragsweep.golden_set": result.run.dataset.golden_digest,
+        "ragsweep.corpus": result.run.dataset.corpus_digest,
         **{
             f"ragsweep.metric.{name}": f"{one.value:.6g} [{one.low:.6g}, {one.high:.6g}]"
             for name, one in summaries.items()
         },
     }
-    example = {"question": str(result.outcomes["question"][0])}
+    example = {"question": str(result.questions["question"][0])}
     packages = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving)]
     code = packages[1] / "mlflow_model.py"
     facts = {name for node in walk([graph.context, *graph.asked]) for name in node.spec.files}
@@ -171,10 +171,10 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
     Raises InputError, with the key, for a value masked in the ledger, and for a part that differs from the evaluated
     one.
     """
-    config, fault, proved = found.result.config, None, set()
+    config, fault, proved = found.result.run.config, None, set()
     try:
         graph = build_graph(builder, config, corpus)
-        if part := changed_part(graph, found.result.addresses):
+        if part := changed_part(graph, found.result.run.addresses):
             why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
             raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
         # Equal addresses prove that the texts are as evaluated: the user wrote these asterisks.

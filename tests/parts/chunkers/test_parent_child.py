@@ -144,7 +144,7 @@ def test_evidence_and_scores_are_reported_before_and_after_reranking(monkeypatch
     overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]
     plain = evaluate(Session(), *overrides)
     found = evaluate(Session(), *overrides, "reranker._target_=support.parts.LongestFirst", "+reranker.candidates=5")
-    assert found.first_stage == {name: plain.summaries[name] for name in found.first_stage}
-    assert plain.reranking == {}
+    assert found.summaries.first_stage == {name: plain.summaries.metrics[name] for name in found.summaries.first_stage}
+    assert plain.summaries.reranking == {}
     # Lengths of small chunks: none of a large one's, and no score of what was not reranked.
-    assert 24 <= found.reranking["score_p0"] <= found.reranking["score_p100"] <= 450
+    assert 24 <= found.summaries.reranking["score_p0"] <= found.summaries.reranking["score_p100"] <= 450

@@ -52,7 +52,7 @@ def test_squad_and_piaf_as_one_file(
     assert all(bool(question.references) == bool(question.evidence) == question.answerable for question in questions)
     given = ["dataset=squad", f"dataset.path={path}", "dataset.limit=200", "retriever=bm25", "chunker=none"]
     result = evaluate(Session(), *given, f"retriever.language={language}", "metrics=retrieval", "tracking=none")
-    assert 0.7 < result.summaries["ndcg_at_10"].value < 0.98
+    assert 0.7 < result.summaries.metrics["ndcg_at_10"].value < 0.98
 
 
 def test_cranfield_as_topics_and_qrels(collections: Path, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_cranfields_own_codes_from_the_command_line(collections: Path) -> None:
     def measured(split: str, *more: str) -> float:
         given = ["dataset=beir", f"dataset.path={collections}/cranfield", f"dataset.split={split}", *more]
         result = evaluate(Session(), *given, "retriever=bm25", "chunker=none", "tracking=none")
-        return result.summaries["ndcg_at_10"].value
+        return result.summaries.metrics["ndcg_at_10"].value
 
     mapped = measured("test_rawcode", "dataset.grades={1: 4, 2: 3, 3: 2, 4: 1, -1: null}")
     assert mapped == measured("test_nobase")

@@ -76,9 +76,9 @@ def test_a_sweep_asks_each_distinct_verdict_once_and_the_next_asks_nothing(
     assert len(first) == len(second) == 2
     for one, other in zip(first, second, strict=True):
         for name in metrics:
-            assert one.summaries[name].n_scored > 0
-            assert one.summaries[name].value == other.summaries[name].value
-            assert one.summaries[name].n_failed == 0
+            assert one.summaries.metrics[name].n_scored > 0
+            assert one.summaries.metrics[name].value == other.summaries.metrics[name].value
+            assert one.summaries.metrics[name].n_failed == 0
     for folder, _, files in os.walk(tmp_path):
         for name in files:
             assert KEY.encode() not in Path(folder, name).read_bytes(), name
@@ -101,7 +101,7 @@ def test_a_judge_that_fails_now_and_then_leaves_bounds_and_is_asked_again_for_th
         first = run(ragsweep, *words)
         assert first.returncode == 1, first.stdout
         (told,) = results(tmp_path)
-        failed = [told.summaries[name] for name in metrics if told.summaries[name].n_failed]
+        failed = [told.summaries.metrics[name] for name in metrics if told.summaries.metrics[name].n_failed]
         assert failed
         for summary in failed:
             assert summary.reasons["malformed"] == summary.n_failed
@@ -112,8 +112,8 @@ def test_a_judge_that_fails_now_and_then_leaves_bounds_and_is_asked_again_for_th
         assert 0 < len(server.log) - answered <= 8
     for one in results(tmp_path):
         for name in metrics:
-            assert one.summaries[name].n_failed == 0
-            assert not math.isnan(one.summaries[name].value)
+            assert one.summaries.metrics[name].n_failed == 0
+            assert not math.isnan(one.summaries.metrics[name].value)
 
 
 def test_a_wrong_key_is_one_line_and_costs_one_request(ragsweep: Ragsweep, tmp_path: Path) -> None:

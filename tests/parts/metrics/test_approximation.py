@@ -201,12 +201,12 @@ def test_exact_search_runs_only_beside_an_approximate_index_and_where_it_is_aske
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_what_the_index_misses_is_told_apart_from_what_is_found(hybrid: bool) -> None:
     result = evaluated(lay(BLIND, hybrid=hybrid))
-    exact = np.array(evaluated(lay(FLAT)).outcomes["first_evidence_rank"])
+    exact = np.array(evaluated(lay(FLAT)).questions["first_evidence_rank"])
     even = np.array([False, True, True, True])  # d1 is the one evidence at an odd position
     had = (exact > 0) & (exact <= 2)
     assert had[0]
-    assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~even).astype(float).tolist()
-    assert 0 < result.summaries["ann_recall_at_2"].value < 1
+    assert result.questions["ann_evidence_lost_at_2"] == (had & ~even).astype(float).tolist()
+    assert 0 < result.summaries.metrics["ann_recall_at_2"].value < 1
 
 
 def test_of_nested_chunks_the_ones_that_are_handed_on_count() -> None:
@@ -215,14 +215,14 @@ def test_of_nested_chunks_the_ones_that_are_handed_on_count() -> None:
     spec = Spec("ParentChild", "1", {"parent": Spec("NoChunker", "1"), "child": children.spec})
     laid = lay(BLIND, chunker=BuiltPart(nested, spec))
     result, exact = evaluated(laid), evaluated(lay(FLAT, chunker=BuiltPart(nested, spec)))
-    found = {name: np.array(one.outcomes["first_evidence_rank"]) for name, one in (("a", result), ("e", exact))}
+    found = {name: np.array(one.questions["first_evidence_rank"]) for name, one in (("a", result), ("e", exact))}
     had, has = ((ranks > 0) & (ranks <= 2) for ranks in (found["e"], found["a"]))
-    assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~has).astype(float).tolist()
-    assert 0 < result.summaries["ann_recall_at_2"].value < 1
+    assert result.questions["ann_evidence_lost_at_2"] == (had & ~has).astype(float).tolist()
+    assert 0 < result.summaries.metrics["ann_recall_at_2"].value < 1
 
 
 def test_config_with_exact_search_says_why_there_is_no_score() -> None:
-    summary = evaluated(lay(FLAT)).summaries["ann_recall_at_2"]
+    summary = evaluated(lay(FLAT)).summaries.metrics["ann_recall_at_2"]
     assert np.isnan(summary.value)
     assert (summary.n_scored, summary.n_skipped, summary.n_failed) == (0, 4, 0)
     assert summary.reasons == {"exact": 4}

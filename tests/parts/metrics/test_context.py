@@ -276,7 +276,7 @@ def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(tmp_path: Path) 
         typed = [*paths, "retriever=bm25", "chunker=none", "top_k=1"]
         signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
         result = evaluate(Session(folder=tmp_path), *typed)
-        assert result.summaries["distractor_rate"].value == float(wrong == "cat")
+        assert result.summaries.metrics["distractor_rate"].value == float(wrong == "cat")
     assert signatures[0] != signatures[1]
 
 
@@ -294,7 +294,7 @@ def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(tmp
         typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "metrics=[retrieval,counts]"]
         signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
         result = evaluate(Session(folder=tmp_path), *typed)
-        assert result.outcomes["retrieved"] == [1, 2, 2, 1]
-        found = result.summaries["expected_count_met"]
+        assert result.questions["retrieved"] == [1, 2, 2, 1]
+        found = result.summaries.metrics["expected_count_met"]
         assert (found.value, found.n_scored, found.reasons) == ((1 + (first == 1)) / 2, 2, {"no expected count": 2})
     assert signatures[0] != signatures[1]

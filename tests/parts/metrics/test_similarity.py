@@ -43,7 +43,7 @@ def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(tmp_pa
     paths = [f"dataset.{name}={tmp_path / name}.jsonl" for name in ("corpus", "golden")]
     typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "embedder=hashing"]
     result = evaluate(Session(folder=tmp_path), *typed, "metrics=[unlabelled,similarity]")
-    scores, reasons = result.outcomes["context_similarity"], result.outcomes.unscored
+    scores, reasons = result.questions["context_similarity"], result.questions.unscored
     assert scores[0] == pytest.approx(1.0, abs=1e-6)
     assert [one.get("context_similarity") for one in reasons] == [None, "nothing retrieved", "conversational"]
-    assert result.outcomes["searched"] == [True, True, False]
+    assert result.questions["searched"] == [True, True, False]

@@ -72,7 +72,7 @@ def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
 
 def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
     result = a_result()
-    objective = a_result(config={**result.config, "objective": "ndcg_at_10"})
+    objective = a_result(config={**result.run.config, "objective": "ndcg_at_10"})
     sent = client(tracker).get_run(tracker.log_result(objective)).data.metrics
     assert sent == {
         "ndcg_at_10": 0.5, "ndcg_at_10_low": 0.25, "ndcg_at_10_high": 0.75, "ndcg_at_10_n_failed": 1.0
@@ -155,7 +155,7 @@ def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> No
 
 def test_partial_result_is_a_failed_run_until_it_is_completed(tracker: Mlflow) -> None:
     partial = replace(summary("mrr"), coverage=0.75)
-    run = tracker.log_result(a_result(state=PARTIAL, summaries={"mrr": partial}))
+    run = tracker.log_result(a_result(state=PARTIAL, metrics={"mrr": partial}))
     found = client(tracker).get_run(run)
     assert (found.info.status, found.data.tags["ragsweep.state"]) == ("FAILED", "partial")
     tracker.log_result(a_result(), RunPlacement(adopt=run))
@@ -183,7 +183,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
 
 def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    broken = a_result(name="broken", rankings={"../x": "text"}, outcomes={"a": [1], "b": [1, 2]})
+    broken = a_result(name="broken", rankings={"../x": "text"}, questions={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
         tracker.log_result(broken, RunPlacement(parent, "0"))
     query = f"tags.`mlflow.parentRunId` = '{parent}'"

@@ -24,7 +24,7 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
 def test_objective_has_an_interval_and_metrics_at_a_rank_are_left_to_the_files() -> None:
     measured = {name: summary(name) for name in ("recall_at_5", "recall_at_10", "mrr", "map", "latency_p99_ms", "f1")}
     config = {"objective": "recall_at_10", "headline": ["mrr"]}
-    sent = metrics(a_result(summaries=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
+    sent = metrics(a_result(metrics=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
     decides = ["recall_at_10", "recall_at_10_low", "recall_at_10_high", "recall_at_10_n_failed"]
     assert sorted(sent) == sorted([*decides, "mrr", "mrr_low", "mrr_high", "mrr_n_failed", "map", "f1"])
 
@@ -33,7 +33,7 @@ def test_standard_metrics_of_rankings_and_metrics_with_a_target_are_logged_befor
     standard = ["ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5"]
     names = [*(f"m{n}" for n in range(60)), "recall_at_3", "recall_at_5", "latency_p50_ms", "latency_p95_ms", *standard]
     targets = (TargetResult("latency_p95_ms", "pass"), TargetResult("context_recall", "not judged"))
-    sent = metrics(a_result(summaries={name: summary(name) for name in names}, config={"objective": "m50"},
+    sent = metrics(a_result(metrics={name: summary(name) for name in names}, config={"objective": "m50"},
                             targets=targets, usage={}, race={}))  # fmt: skip
     assert {"m50", "latency_p95_ms", *standard} <= sent.keys()
     assert {"recall_at_3", "recall_at_5", "latency_p50_ms", "context_recall"}.isdisjoint(sent)
@@ -48,8 +48,8 @@ def test_a_run_has_at_most_forty_metrics_and_those_that_were_paid_for_are_among_
     names = [f"m{n}" for n in range(unpaid)] + [f"j{n}" for n in range(judged)]
     steps = json.dumps({f"judge/j{n}": {"ms": 1.0} for n in range(judged)})
     spent = dict.fromkeys(("calls", "tokens_in", "tokens_out", "estimated", "money"), 1.0)
-    known = a_result(summaries={name: summary(name) for name in names}, config={"objective": "m0", "headline": ["m50"]},
-                     outcomes={"steps": [steps, "{}"]}, usage={"generate": spent, "judge": spent} if used else {},
+    known = a_result(metrics={name: summary(name) for name in names}, config={"objective": "m0", "headline": ["m50"]},
+                     questions={"steps": [steps, "{}"]}, usage={"generate": spent, "judge": spent} if used else {},
                      race={})  # fmt: skip
     sent = metrics(known)
     assert {f"j{n}" for n in range(judged)} <= sent.keys()
@@ -59,5 +59,5 @@ def test_a_run_has_at_most_forty_metrics_and_those_that_were_paid_for_are_among_
 
 
 def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:
-    sent = metrics(a_result(summaries={"a": summary("a", -3.8e-17), "b": summary("b", 0.1 + 0.2)}))
+    sent = metrics(a_result(metrics={"a": summary("a", -3.8e-17), "b": summary("b", 0.1 + 0.2)}))
     assert (sent["a"], sent["b"]) == (0.0, 0.3)

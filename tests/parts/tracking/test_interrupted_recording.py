@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +20,7 @@ from ragsweep.parts.tracking import Child, Mlflow, RunPlacement, contents
 from ragsweep.parts.tracking import client as tracking_client
 from ragsweep.parts.tracking import files as artifacts
 from ragsweep.parts.tracking.database import local_folder as local
-from support.results import a_result, summary
+from support.results import a_result, changed, summary
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client, content, files
 
@@ -203,7 +202,7 @@ def test_run_that_is_left_in_the_middle_says_so_and_can_be_completed(
 def test_failure_that_works_later_becomes_its_result(tracker: Mlflow) -> None:
     parent, oracle = sweep(tracker), undisturbed(tracker)
     tracker.log_failure(
-        Failure("top_k=3", (), {}, "boom", "Traceback", *(a_result().started, 2.0)), RunPlacement(parent, "0")
+        Failure("top_k=3", (), {}, "boom", "Traceback", *(a_result().run.started, 2.0)), RunPlacement(parent, "0")
     )
     found = complete(tracker, parent)
     assert found["files"].pop("traceback.txt") == b"Traceback"
@@ -257,11 +256,11 @@ def test_abandoned_children_end_killed_and_a_sweep_goes_on(tracker: Mlflow) -> N
 def test_large_config_arrives_whole_also_when_it_is_adopted_half_written(tracker: Mlflow) -> None:
     values = {f"p{n}": f"{n} " * 100 for n in range(500)} | {"prompt": "é" * 20_000}
     summaries = {f"m{n}": summary(f"m{n}", n / 7) for n in range(400)}
-    large = a_result(parameters=values, summaries=summaries, config={"headline": list(summaries)}, groups={})
+    large = a_result(parameters=values, metrics=summaries, config={"headline": list(summaries)}, groups={})
     parent = sweep(tracker)
     bomb = {"ab12" * 16: Bomb(KeyboardInterrupt())}
     with pytest.raises(KeyboardInterrupt):
-        tracker.log_result(replace(large, rankings=bomb), RunPlacement(parent, "0"))
+        tracker.log_result(changed(large, rankings=bomb), RunPlacement(parent, "0"))
     left = tracker.children(parent)["0"]
     run = client(tracker).get_run(tracker.log_result(large, RunPlacement(parent, "0", left.run_id)))
     assert {key: value for key, value in run.data.params.items() if key != "prompt"} == {
@@ -409,6 +408,6 @@ def test_no_request_is_larger_than_mlflow_allows(gate: Gate) -> None:
     values = {f"p{n}": "é" * 5_000 for n in range(110)}
     summaries = {f"{n}{'m' * 200}": summary(f"{n}{'m' * 200}") for n in range(210)}
     tracker = Mlflow(gate.uri)
-    run = tracker.log_result(a_result(parameters=values, summaries=summaries))
+    run = tracker.log_result(a_result(parameters=values, metrics=summaries))
     assert client(tracker).get_run(run).data.params == values
     assert 500_000 < gate.longest < 1_000_000

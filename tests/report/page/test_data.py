@@ -22,7 +22,7 @@ from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
 from support import pages
 from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
-from support.results import changed_table, scored, summarised
+from support.results import changed, changed_table, scored, summarised
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
@@ -49,7 +49,7 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
 
     grids, search = source(grid(GAINS)), source(grid(GAINS), sampler="tpe")
     changes = source([config(0, 1, k="1", b="1"), config(0.1, 1, k="2", b="1"), config(-0.1, 2, k="1", b="2")])
-    past = [PastSweep(str(n), "k", 1e9 + n, 6, HOSTILE, grids.results[0].summaries["ndcg"]) for n in range(2)]
+    past = [PastSweep(str(n), "k", 1e9 + n, 6, HOSTILE, grids.results[0].summaries.metrics["ndcg"]) for n in range(2)]
     assert section(pages.page(replace(grids, history=past[:1])), "history") == []
     grids = replace(grids, history=past)
     embedders = source([embedded("small", 0.0, 0.0), embedded("large", 0.2, 300.0)])
@@ -65,7 +65,7 @@ def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> No
     (table,) = section(pages.page(page), "configs")
     assert [keys[0] for keys in table["keys"]] == [int(row[0]) for row in table["rows"]]
     assert sorted(keys[0] for keys in table["keys"]) == list(range(1, 7))
-    values = {int(one.name[1]): one.summaries["ndcg"].value for one in page.results}
+    values = {int(one.name[1]): one.summaries.metrics["ndcg"].value for one in page.results}
     column = table["header"].index("ndcg")
     assert [keys[column] for keys in table["keys"]] == [values[keys[0]] for keys in table["keys"]]
     assert [keys[table["header"].index("k")] for keys in table["keys"]][:2] == [10, 10]  # numbers, and the best first
@@ -88,9 +88,9 @@ def test_the_curve_of_a_crossed_number_averages_over_the_rest_and_says_where_it_
 def _shaken(result: Result, seed: int) -> Result:
     """Add noise of its own to the scores of a config."""
     noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()
-    scores = [one + more for one, more in zip(result.outcomes["ndcg"], noise, strict=True)]
-    return replace(result, outcomes=changed_table(result, {"ndcg": scores}),
-                   summaries={**result.summaries, "ndcg": summarised("ndcg", scores)})  # fmt: skip
+    scores = [one + more for one, more in zip(result.questions["ndcg"], noise, strict=True)]
+    return changed(result, questions=changed_table(result, {"ndcg": scores}),
+                   metrics={**result.summaries.metrics, "ndcg": summarised("ndcg", scores)})  # fmt: skip
 
 
 def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
@@ -101,7 +101,7 @@ def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
 
 
 def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve() -> None:
-    first = replace(config(0, 1, k="3"), overrides=(), name="defaults")
+    first = changed(config(0, 1, k="3"), overrides=(), name="defaults")
     page = source([first, config(0.1, 1, k="5"), config(0.2, 1, k="10")])
     (shown,) = section(pages.page(page), "effects")
     assert shown["options"][0]["figure"]["data"][1]["x"] == [3.0, 5.0, 10.0]
@@ -116,7 +116,7 @@ def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() ->
     """k1 belongs to bm25 alone: it changes with the option, and is no effect beside it."""
     first, other = config(0, 1, retriever="bm25"), config(0.2, 1, retriever="vector")
     parameters = {"retriever": "bm25", "retriever.k1": "2"}
-    first = replace(first, parameters=parameters, overrides=("retriever=bm25", "retriever.k1=2"))
+    first = changed(first, parameters=parameters, overrides=("retriever=bm25", "retriever.k1=2"))
     (shown,) = section(pages.page(source([first, other])), "effects")
     assert [one["label"] for one in shown["options"]] == ["retriever"]
 
@@ -149,14 +149,14 @@ def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -
     chosen = found["configs"][3]
     assert [found["chunks"][n] for n in chosen["contexts"][7]] == ["a:7", "b:7"]
     own = next(one for one in page.results if one.name == chosen["name"])
-    assert chosen["scores"]["ndcg"] == pytest.approx(own.outcomes["ndcg"], rel=1e-3)
+    assert chosen["scores"]["ndcg"] == pytest.approx(own.questions["ndcg"], rel=1e-3)
     assert len(found["questions"]) == found["asked"] == COUNT
 
 
 def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
     result = config(0, 1, k="1")
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
-    ranks = result.outcomes["first_evidence_rank"][: COUNT - 4]
+    ranks = result.questions["first_evidence_rank"][: COUNT - 4]
     assert sizes == {"evidence in the context": sum(rank > 0 for rank in ranks), "evidence missed": ranks.count(0),
                      "no evidence exists": 4}  # fmt: skip
 
@@ -165,8 +165,8 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     one, two = config(0, 1, k="1"), config(0.2, 1, k="2")
     context_scores = [[0.9, 0.5], [0.75], [], *([[1.0, 0.25]] * (COUNT - 3))]
     more = {"context_scores": context_scores, "retrieved": [math.nan, 0, 3, *([2] * (COUNT - 3))]}
-    one = replace(one, outcomes=changed_table(one, more))
-    two = replace(two, outcomes=changed_table(two, {"retrieved": [100] * COUNT}))
+    one = changed(one, questions=changed_table(one, more))
+    two = changed(two, questions=changed_table(two, {"retrieved": [100] * COUNT}))
     first, further = scores_of_context(one)["data"]
     assert sorted(first["x"]) == [0.75, 0.9, *([1.0] * (COUNT - 3))]
     assert sorted(further["x"]) == [*([0.25] * (COUNT - 3)), 0.5]
@@ -180,8 +180,8 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
 
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     given = config(0, 1, k="1")
-    ranks = [math.nan, *map(float, given.outcomes["first_evidence_rank"][1:])]
-    result = replace(given, outcomes=changed_table(given, {"first_evidence_rank": ranks}))
+    ranks = [math.nan, *map(float, given.questions["first_evidence_rank"][1:])]
+    result = changed(given, questions=changed_table(given, {"first_evidence_rank": ranks}))
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
     assert sum(sizes.values()) == COUNT - 1
     (found,) = section(pages.page(source([result])), "questions")
@@ -204,7 +204,7 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
 def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers() -> None:
     results = [config(0, 1, **{"retriever.index.m": m, "retriever.index.ef": ef}) for m, ef in
                (("4", "10"), ("16", "10"), ("8", "10"), ("16", "40"), ("16", "20"))]  # fmt: skip
-    found = [_shaken(replace(one, indexes={"index": {"seconds": n + 1.0, "bytes": 1}},
+    found = [_shaken(changed(one, indexes={"index": {"seconds": n + 1.0, "bytes": 1}},
                              latency={"retrieve": {"p50_ms": 10.0 + n, "p95_ms": 20.0}}), n)
              for n, one in enumerate(results)]  # fmt: skip
     *_, costs = section(pages.page(source(found)), "effects")
@@ -218,10 +218,10 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
 def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Result:
     """A config whose embedder took so many seconds for 600 chunks, 0 if unknown, and 4 ms for a question."""
     found = config(gain, 1, embedder=embedder, **settings)
-    recall = {"context_recall": replace(found.summaries["ndcg"], value=0.5 + gain, low=0.4, high=0.9)}
-    return replace(found, summaries=found.summaries | recall,
-                   config={**found.config, "embedder": {"_target_": embedder}},
-                   parameters={**found.parameters, f"embedder.only_{embedder}": "1"},
+    recall = {"context_recall": replace(found.summaries.metrics["ndcg"], value=0.5 + gain, low=0.4, high=0.9)}
+    return changed(found, metrics=found.summaries.metrics | recall,
+                   config={**found.run.config, "embedder": {"_target_": embedder}},
+                   parameters={**found.run.parameters, f"embedder.only_{embedder}": "1"},
                    stages={"embed": {"executed": 0, "seconds": 0.0, "first_seconds": seconds, "chunks": 600}},
                    latency={"embed_queries": {"p50_ms": 3.0, "p95_ms": 9.0},
                             "retrieve": {"p50_ms": 1.0, "p95_ms": 9.0}})  # fmt: skip
@@ -257,7 +257,7 @@ def test_a_time_to_build_that_is_unknown_is_said_to_be_so() -> None:
 
 
 def test_a_number_of_an_embedder_is_a_curve() -> None:
-    shortened = [replace(embedded("small", 0.0, size - 10), parameters={"embedder.dimensions": f"{size}"})
+    shortened = [changed(embedded("small", 0.0, size - 10), parameters={"embedder.dimensions": f"{size}"})
                  for size in (1000, 100, 10)]  # fmt: skip
     figure = costs_of_embedders(*shortened)
     assert [(panel["x"], panel["mode"]) for panel in figure["data"]] == [([10.0, 100.0, 1000.0], "lines+markers")] * 3
@@ -287,8 +287,8 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
 
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
     """Differences are against it, and its questions are shown beside the others'."""
-    own, before = grid(GAINS), replace(config(-0.1, 400, k="1", b="1"), name="ffea9bd0#3 k=1 b=1")
-    numbered = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(own, start=1)]
+    own, before = grid(GAINS), changed(config(-0.1, 400, k="1", b="1"), name="ffea9bd0#3 k=1 b=1")
+    numbered = [changed(one, name=f"#{n} {one.name}") for n, one in enumerate(own, start=1)]
     verdict = compare_configs([*numbered, before], baseline=before.name)
     page = SweepReport("k × b", numbered, (), conclude(verdict), baselines=[before])
     document = pages.page(page)

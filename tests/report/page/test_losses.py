@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,7 +12,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.page_texts import PageTexts
 from support import pages
 from support.pages import COUNT, config, figures, painted, section, source
-from support.results import changed_table
+from support.results import changed, changed_table
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
 """Of each fourth question: the rank in the leg a, in the leg b, and in the fused ranking; top_k is 2."""
@@ -24,12 +23,12 @@ def traced(result: Result) -> Result:
     rows: list[dict[str, Any]] = []
     for n in range(COUNT - 4):
         a, b, fused = RANKS[n % 4]
-        scores = {leg: {"ndcg": result.outcomes["ndcg"][n] + better} for leg, better in (("a", -0.1), ("b", 0.2))}
+        scores = {leg: {"ndcg": result.questions["ndcg"][n] + better} for leg, better in (("a", -0.1), ("b", 0.2))}
         rows.append({"held": [1], "legs": {"a": [a], "b": [b]}, "first": [fused], "ranked": [fused], "top": n % 3,
-                     "scores": {"": {"ndcg": result.outcomes["ndcg"][n]}, **scores}})  # fmt: skip
+                     "scores": {"": {"ndcg": result.questions["ndcg"][n]}, **scores}})  # fmt: skip
     texts = [*map(json.dumps, rows), *["{}"] * 4]
-    setting = {**result.config, "top_k": 2, "reranker": {"candidates": 3}}
-    return replace(result, config=setting, outcomes=changed_table(result, {"evidence_trace": texts}))
+    setting = {**result.run.config, "top_k": 2, "reranker": {"candidates": 3}}
+    return changed(result, config=setting, questions=changed_table(result, {"evidence_trace": texts}))
 
 
 def document() -> dict[str, Any]:

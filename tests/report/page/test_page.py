@@ -10,6 +10,7 @@ from ragsweep.core.results import Failure
 from ragsweep.report.writers.html import write_page
 from support import pages
 from support.pages import HOSTILE, grid, source
+from support.results import changed
 
 
 class Reader(HTMLParser):
@@ -53,7 +54,7 @@ def test_hostile_texts_stay_texts() -> None:
 
 def test_charts_have_no_markup_from_names() -> None:
     """Plotly reads some markup in texts: names are escaped for it."""
-    results = [replace(one, name=f"{one.name} <a href='http://x'>x</a>") for one in grid({"3": 0.0, "5": 0.1})]
+    results = [changed(one, name=f"{one.name} <a href='http://x'>x</a>") for one in grid({"3": 0.0, "5": 0.1})]
     sections = pages.page(source(results))["sections"]
     charts = [item for one in sections for item in one["items"] if item["kind"] == "charts"]
     written = json.dumps([option["figure"] for item in charts for option in item["options"]])

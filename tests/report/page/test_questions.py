@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.report.page_texts import PageTexts
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
-from support.results import changed_table
+from support.results import changed, changed_table
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
                 ["I don't know"], citations=False)  # fmt: skip
@@ -39,7 +38,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "answer_failed": ["timed out"] + [""] * (COUNT - 1),
         "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
-    results[1] = replace(results[1], outcomes=changed_table(results[1], more), config={"prices": {"currency": "EUR"}})
+    results[1] = changed(results[1], questions=changed_table(results[1], more), config={"prices": {"currency": "EUR"}})
     (found,) = section(pages.page(source(results, texts=PageTexts(**texts))), "questions")
     return found
 

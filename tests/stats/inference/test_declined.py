@@ -20,7 +20,7 @@ from ragsweep.stats.human_labels import correct_difference, correct_mean, match_
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.score_matrix import score_matrix
 from support.inputs.human_labels import M, answered, label, replace_outcomes
-from support.results import record, scored
+from support.results import changed, record, scored
 
 NAN = math.nan
 
@@ -41,7 +41,7 @@ def test_a_question_that_one_config_declined_has_its_worst_score(reason: str) ->
     assert found.declined_note == "declined answers, counted as the worst score: 1 of b"
     assert found.select_configs([1, 0]).declines == (1, 0)
     assert found.select_questions(np.array([True, False, True])).declines == (0, 0)
-    less = [replace(result, summaries={M: replace(result.summaries[M], higher_is_better=False)})
+    less = [changed(result, metrics={M: replace(result.summaries.metrics[M], higher_is_better=False)})
             for result in (one, other)]  # fmt: skip
     assert score_matrix(less, M).values[1].tolist() == [0.6, 1.0, 0.5]
 

@@ -21,7 +21,7 @@ NAN = math.nan
 def result(name: str, scores: dict[str, float], higher: bool | None = True, **columns: Any) -> Result:
     summary = Summary("mrr", 0.5, 0.4, 0.6, len(scores), len(scores), 0, 0, higher_is_better=higher)
     outcomes = {"question_id": list(scores), "mrr": list(scores.values()), **columns}
-    return a_result(name=name, summaries={"mrr": summary}, outcomes=outcomes)
+    return a_result(name=name, metrics={"mrr": summary}, questions=outcomes)
 
 
 def test_scores_are_paired_by_question_whatever_their_order() -> None:

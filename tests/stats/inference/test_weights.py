@@ -30,7 +30,7 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from support.matrices import matrix
-from support.results import METRIC, changed_table, one_metric
+from support.results import METRIC, changed, changed_table, one_metric
 
 
 def weighted(values: np.ndarray, weights: np.ndarray, clusters: np.ndarray | None = None) -> Matrix:
@@ -127,7 +127,7 @@ def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
     results = [one_metric(f"c{n}", row.tolist()) for n, row in enumerate(values)]
     sources = [f"d{n // 2}" for n in range(values.shape[1])]
     extra = {"source": sources} | ({} if weights is None else {"weight": weights.tolist()})
-    return score_matrix([replace(one, outcomes=changed_table(one, extra)) for one in results], METRIC)
+    return score_matrix([changed(one, questions=changed_table(one, extra)) for one in results], METRIC)
 
 
 @settings(max_examples=6)

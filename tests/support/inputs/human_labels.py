@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.results import HumanLabel, Result
-from support.results import changed_table, scored
+from support.results import changed, changed_table, scored
 
 M = "ragas_faithfulness"
 COUNT = 300
@@ -23,7 +22,7 @@ def answered(name: str, answers: list[str], scores: list[float] | None = None, c
 
 
 def replace_outcomes(result: Result, **columns: Any) -> Result:
-    return replace(result, outcomes=changed_table(result, columns))
+    return changed(result, questions=changed_table(result, columns))
 
 
 def label(question: int, value: float = 1.0, run: str = "", answer: str = "") -> HumanLabel:

@@ -218,16 +218,16 @@ class Mlflow:
         Rankings are written to the parent, where siblings share them, or without a parent to the run itself; existing
         ones are not rendered again. A PARTIAL result is a FAILED run.
         """
-        status = "FAILED" if result.state == PARTIAL else "FINISHED"
+        status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result, at, files.tags(result), status) as run:
-            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result)}
-            contents.log_values(self._connection, run, result.parameters, files.metrics(result), written)
-            contents.log_dataset(self._connection, run.id, result.dataset)
+            written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
+            contents.log_values(self._connection, run, result.run.parameters, files.metrics(result), written)
+            contents.log_dataset(self._connection, run.id, result.run.dataset)
             home = self._connection.parent(at.parent) if at.parent else run
             contents.log_rankings(self._connection, home, result)
             prompts.link(self._connection, run, result)
             if result.traces:
-                traces.send(self._connection, run, result.traces, result.started)
+                traces.send(self._connection, run, result.traces, result.run.started)
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:

@@ -110,8 +110,8 @@ def metrics(result: Result) -> dict[str, float]:
       answers when they were first computed
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
-    shown, decides = shown_metrics(result.config), objectives(result.config)
-    summaries = result.summaries
+    shown, decides = shown_metrics(result.run.config), objectives(result.run.config)
+    summaries = result.summaries.metrics
     first = [name for name in dict.fromkeys([*shown, *judged_metrics(result)]) if name in summaries]
     numbers = {name: summaries[name].value for name in first}
     for one in (summaries[name] for name in decides if name in summaries):
@@ -119,13 +119,13 @@ def metrics(result: Result) -> dict[str, float]:
     numbers |= {
         f"{name}_n_failed": summaries[name].n_failed for name in first if name in shown and summaries[name].n_failed
     }
-    for row, used in result.usage.items():
+    for row, used in result.summaries.usage.items():
         numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items() if name != "estimated"}
-    numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
-    if "tokens_cut_share" in result.stages.get("embed", {}):
-        numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
+    numbers |= {f"race_{name}": float(value) for name, value in result.run.race.items() if not isinstance(value, str)}
+    if "tokens_cut_share" in result.run.stages.get("embed", {}):
+        numbers["tokens_cut_share"] = result.run.stages["embed"]["tokens_cut_share"]
     wanted = [
-        *(target.metric for target in result.targets),
+        *(target.metric for target in result.summaries.targets),
         *STANDARD,
         *(n for n in summaries if not OF_MANY.search(n)),
     ]
@@ -138,18 +138,18 @@ def metrics(result: Result) -> dict[str, float]:
 
 def tags(result: Result) -> dict[str, str]:
     """Return the tags of a config's run."""
-    found = {runs.KIND: "config", runs.SIGNATURE: result.signature}
-    if result.warnings:
-        found[runs.WARNINGS] = "\n".join(result.warnings)
-    if result.targets:
-        found[runs.TARGETS] = "{} of {} met".format(*count_met(result.targets))
-    if result.dataset.partition_digest:
-        digest = result.dataset.partition_digest[:LONGEST_DIGEST]
-        found[runs.PARTITION] = f"{result.dataset.partition} {digest}"
-    if weights := result.outcomes.get("weight"):
+    found = {runs.KIND: "config", runs.SIGNATURE: result.run.signature}
+    if result.run.warnings:
+        found[runs.WARNINGS] = "\n".join(result.run.warnings)
+    if result.summaries.targets:
+        found[runs.TARGETS] = "{} of {} met".format(*count_met(result.summaries.targets))
+    if result.run.dataset.partition_digest:
+        digest = result.run.dataset.partition_digest[:LONGEST_DIGEST]
+        found[runs.PARTITION] = f"{result.run.dataset.partition} {digest}"
+    if weights := result.questions.get("weight"):
         found[runs.WEIGHTED] = describe_weights(weights)
-    if result.state != COMPLETE:
-        found[runs.STATE] = result.state.lower()
+    if result.run.state != COMPLETE:
+        found[runs.STATE] = result.run.state.lower()
     return found
 
 
@@ -181,8 +181,8 @@ def parquet(result: Result) -> bytes:
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
 
-    table = pyarrow.table({name: column(values) for name, values in to_texts(result.outcomes).items()})
-    facts = {"format": OUTCOMES_FORMAT, "signature": result.signature}
+    table = pyarrow.table({name: column(values) for name, values in to_texts(result.questions).items()})
+    facts = {"format": OUTCOMES_FORMAT, "signature": result.run.signature}
     buffer = pyarrow.BufferOutputStream()
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
     # Of some hundred rows, which gain nothing from dictionaries and statistics.

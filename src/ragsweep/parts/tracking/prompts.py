@@ -18,10 +18,10 @@ _log = logging.getLogger(__name__)
 
 def link(connection: Connection, run: OpenRun, result: Result) -> None:
     """Link a run to its prompt, registering a new one; a failure is one warning, and ends the linking of prompts."""
-    prompt = (result.config.get("llm") or {}).get("prompt")
+    prompt = (result.run.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
-    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', result.parameters.get('prompt', 'prompt'))}"
+    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', result.run.parameters.get('prompt', 'prompt'))}"
     try:
         with connection.as_default(run.experiment):
             key = f"{name} {prompt}"

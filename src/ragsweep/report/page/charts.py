@@ -55,15 +55,15 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         "type": "scatter",
         "mode": "lines",
         "hoverinfo": "skip",
-        "x": [one.summaries[cost].value for one in front],
-        "y": [one.summaries[metric].value for one in front],
+        "x": [one.summaries.metrics[cost].value for one in front],
+        "y": [one.summaries.metrics[metric].value for one in front],
         "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"},
     }
     traces = [line]
-    values = [one.summaries[cost].value for one in points]
+    values = [one.summaries.metrics[cost].value for one in points]
     near = NEAR * (max(values) - min(values))
-    taken = [one.summaries[cost].value for one in points if one.name in marks]
-    named = {one.name for one in front if all(abs(one.summaries[cost].value - other) > near for other in taken)}
+    taken = [one.summaries.metrics[cost].value for one in points if one.name in marks]
+    named = {one.name for one in front if all(abs(one.summaries.metrics[cost].value - other) > near for other in taken)}
     named = named if len(named) <= MOST_LABELS else set()
     for on_front in (False, True):
         plain = [one for one in points if one.name not in marks and (one.name in named) == on_front]
@@ -136,8 +136,8 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
     """Draw the mean of each config in each slice of the questions."""
     sizes = _sizes(results, label, metric)
     values = list(sizes)
-    found = [[one.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
-    turned = results[0].summaries[metric].higher_is_better is False
+    found = [[one.summaries.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
+    turned = results[0].summaries.metrics[metric].higher_is_better is False
     trace = {
         "type": "heatmap",
         "x": [f"{literal(short(value))}<br>n = {sizes[value]:,}" for value in values],
@@ -189,15 +189,15 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
         {
             "type": "box",
             "name": literal(short(one.name)),
-            "x": [literal(str(value)) for value in one.outcomes[label]],
-            "y": as_list(np.array(one.outcomes[metric], dtype=np.float64)),
+            "x": [literal(str(value)) for value in one.questions[label]],
+            "y": as_list(np.array(one.questions[metric], dtype=np.float64)),
             "boxmean": True,
             "marker": {"color": colour, "size": 4},
             "line": {"color": colour, "width": 1.5},
         }
         for one, colour in zip(results, (MUTED, ACCENT, INK), strict=False)
     ]
-    title = literal(with_unit(metric, results[0].summaries[metric].unit))
+    title = literal(with_unit(metric, results[0].summaries.metrics[metric].unit))
     order = [literal(value) for value in _sizes(results, label, metric)]
     layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": {"title": {"text": title}}, "height": 400}
     layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
@@ -211,16 +211,20 @@ def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]
 
 
 def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, named: bool, intervals: bool) -> Figure:
-    quality = [one.summaries[metric] for one in results]
+    quality = [one.summaries.metrics[metric] for one in results]
     trace: Figure = {
         "type": "scatter",
         "mode": "markers+text" if named else "markers",
-        "x": [one.summaries[cost].value for one in results],
+        "x": [one.summaries.metrics[cost].value for one in results],
         "y": [one.value for one in quality],
         "text": [literal(one.name.partition(" ")[0]) for one in results],
         "textfont": {"color": INK},
         "hovertext": [
-            lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
+            lines(
+                one.name,
+                f"{metric} {cell(one.summaries.metrics[metric])}",
+                f"{cost} {cell(one.summaries.metrics[cost])}",
+            )
             for one in results
         ],
         "hoverinfo": "text",
@@ -233,13 +237,15 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
     """List the Pareto front, the cheapest config first."""
-    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -goodness(one.summaries[metric])))
+    ordered = sorted(
+        points, key=lambda one: (one.summaries.metrics[cost].value, -goodness(one.summaries.metrics[metric]))
+    )
     front: list[Result] = []
     for one in ordered:
-        if not front or goodness(one.summaries[metric]) > goodness(front[-1].summaries[metric]):
+        if not front or goodness(one.summaries.metrics[metric]) > goodness(front[-1].summaries.metrics[metric]):
             front.append(one)
     return front
 
 
 def _axis(result: Result, metric: str) -> str:
-    return literal(with_unit(metric, result.summaries[metric].unit))
+    return literal(with_unit(metric, result.summaries.metrics[metric].unit))

@@ -62,14 +62,14 @@ def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str)
     options = []
     for key, name in short_keys(keys).items():
         for group in groups_over(best_first, key)[:1]:
-            ordered = sorted(group, key=lambda one: float(one.parameters[key]))
-            recall = next((one for one in ordered[0].summaries if one.startswith("ann_recall")), metric)
+            ordered = sorted(group, key=lambda one: float(one.run.parameters[key]))
+            recall = next((one for one in ordered[0].summaries.metrics if one.startswith("ann_recall")), metric)
             panels = [
-                CostPanel(recall, [one.summaries[recall].value for one in ordered], ()),
+                CostPanel(recall, [one.summaries.metrics[recall].value for one in ordered], ()),
                 _times("search, ms", [_milliseconds(one, "retrieve") for one in ordered]),
-                _times("build, s", [_total(found["seconds"] for found in one.indexes.values()) for one in ordered]),
+                _times("build, s", [_total(found["seconds"] for found in one.run.indexes.values()) for one in ordered]),
             ]
-            figure = _draw(name, [one.parameters[key] for one in ordered], [one.name for one in ordered], panels)
+            figure = _draw(name, [one.run.parameters[key] for one in ordered], [one.name for one in ordered], panels)
             options.append({"label": name, "figure": figure})
     if options:
         yield Charts(options, INDEX, "What an index costs")
@@ -84,8 +84,8 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
         if len(group) < 2:
             continue
         values, ordered = list(group), list(group.values())
-        recall = RECALL if all(RECALL in one.summaries for one in ordered) else metric
-        summaries = [one.summaries[recall] for one in ordered]
+        recall = RECALL if all(RECALL in one.summaries.metrics for one in ordered) else metric
+        summaries = [one.summaries.metrics[recall] for one in ordered]
         means, texts = [one.value for one in summaries], [cell(one) for one in summaries]
         panels = [
             CostPanel(recall, means, texts, interval_bars(summaries, MUTED)),
@@ -122,7 +122,7 @@ def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
 
 def _builds(results: Sequence[Result]) -> CostPanel:
     """Return the seconds that embedding took when it was computed (0: unknown), with the chunks per second."""
-    stages = [one.stages.get("embed", {}) for one in results]
+    stages = [one.run.stages.get("embed", {}) for one in results]
     seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
     speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]
     texts = [
@@ -138,7 +138,7 @@ def _times(title: str, values: Sequence[float]) -> CostPanel:
 
 
 def _milliseconds(result: Result, *stages: str) -> float:
-    return _total(found["p50_ms"] for stage, found in result.latency.items() if stage.startswith(stages))
+    return _total(found["p50_ms"] for stage, found in result.summaries.latency.items() if stage.startswith(stages))
 
 
 def _total(amounts: Iterator[float]) -> float:

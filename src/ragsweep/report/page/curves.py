@@ -53,10 +53,10 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
     """Group configs that differ only in one number, of at least three values; the group of the best config first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
-        if read_numbers([one.parameters.get(key, "")]):
-            rest = tuple((name, text) for name, text in one.parameters.items() if name != key)
+        if read_numbers([one.run.parameters.get(key, "")]):
+            rest = tuple((name, text) for name, text in one.run.parameters.items() if name != key)
             groups.setdefault(rest, []).append(one)
-    return [group for group in groups.values() if len({one.parameters[key] for one in group}) >= swept.FEWEST]
+    return [group for group in groups.values() if len({one.run.parameters[key] for one in group}) >= swept.FEWEST]
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
@@ -64,7 +64,7 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
 
     ``drawn`` are the parameters that have a chart.
     """
-    settings = [one.parameters for one in best_first]
+    settings = [one.run.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
         found = curve_of_best(best_first, key, metric)
         if found is not None:

@@ -68,7 +68,7 @@ def _asked(view: PageView) -> Iterator[Block]:
     if not view.results:
         return
     first, facts = view.results[0], [("Swept", view.swept or "one config")]
-    dataset, names = first.dataset, objectives(first.config)
+    dataset, names = first.run.dataset, objectives(first.run.config)
     part = "" if dataset.partition == "all" else f", partition {dataset.partition}"
     facts.append(("Questions", f"{dataset.name}{part}: {evidence_note(dataset)}"))
     facts.append(("Documents", f"{dataset.documents:,}"))
@@ -77,11 +77,11 @@ def _asked(view: PageView) -> Iterator[Block]:
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
         facts.append(("Baseline", "none is declared (baseline=)" if declared is None else names[declared]))
-    given = first.config.get("constraints") or {}
+    given = first.run.config.get("constraints") or {}
     limits = {name: limit for name, limit in given.items() if limit is not None}
     facts += [("Constraints", ", ".join(f"{name} {limit:g}" for name, limit in limits.items()))] if limits else []
     facts += [("Search", f"{view.report.sampler}, {len(view.report.results):,} configs")] if view.report.sampler else []
-    started = min(one.started for one in view.results)
+    started = min(one.run.started for one in view.results)
     if started:
         facts.append(("Run", _when(started)))
     yield lines(starmap(Statement, facts))
@@ -98,9 +98,9 @@ def _quality(view: PageView) -> Iterator[Block]:
     """Yield a scatter of quality for each cost that varies."""
     options = []
     for cost, words in WORDS.items():
-        values = {one.summaries[cost].value for one in view.best_first if cost in one.summaries}
+        values = {one.summaries.metrics[cost].value for one in view.best_first if cost in one.summaries.metrics}
         known = {value for value in values if math.isfinite(value)}
-        if len(known) > 1 and math.isfinite(view.best_first[0].summaries[view.metric].value):
+        if len(known) > 1 and math.isfinite(view.best_first[0].summaries.metrics[view.metric].value):
             figure = charts.quality_against(view.best_first, view.metric, cost, view.roles)
             options.append({"label": words, "figure": figure})
     if options:
@@ -136,7 +136,7 @@ def _configs(view: PageView) -> Iterator[Block]:
 
 def _value(result: Result | None, column: str) -> float | None:
     """Return the value of a metric's cell; None for other cells, and where it was not measured."""
-    value = result.summaries[column].value if result and column in result.summaries else math.nan
+    value = result.summaries.metrics[column].value if result and column in result.summaries.metrics else math.nan
     return value if math.isfinite(value) else None
 
 
@@ -170,7 +170,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     others = [one for one in view.best_first if one not in view.chosen]
     shown = view.sorted([*view.chosen, *others][:MOST_SLICED])
     labels = []
-    for label, groups in (shown[0].groups if shown else {}).items():
+    for label, groups in (shown[0].summaries.groups if shown else {}).items():
         scored = [group for group in groups.values() if view.metric in group and group[view.metric].n_scored]
         labels += [label] if len(scored) > 1 else []
     if not labels:
@@ -180,8 +180,8 @@ def _slices(view: PageView) -> Iterator[Block]:
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
         " Small slices show large differences only.",
     )
-    few = [one for one in view.chosen[:MOST_BOXES] if all(label in one.outcomes for label in labels)]
-    if few and view.metric in few[0].outcomes:
+    few = [one for one in view.chosen[:MOST_BOXES] if all(label in one.questions for label in labels)]
+    if few and view.metric in few[0].questions:
         yield Charts(
             [{"label": label, "figure": charts.boxes(few, label, view.metric)} for label in labels],
             f"The spread of {view.metric} over the questions. Dashed: the mean.",
@@ -190,7 +190,7 @@ def _slices(view: PageView) -> Iterator[Block]:
 
 def _questions(view: PageView) -> Iterator[Block]:
     """Yield the browser of questions."""
-    if view.chosen and view.metric in view.chosen[0].outcomes:
+    if view.chosen and view.metric in view.chosen[0].questions:
         metrics = list(dict.fromkeys([view.metric, *view.headline, *judged_metrics(view.chosen)]))
         yield Widget(browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts))
 

@@ -17,12 +17,12 @@ from ragsweep.stats.latencies import busy_sentence
 
 def targets(chosen: Sequence[Result]) -> Iterator[Block]:
     """Yield the targets that each config meets."""
-    judged = [one for one in chosen if one.targets]
+    judged = [one for one in chosen if one.summaries.targets]
     if not judged:
         return
     rows = []
-    for target in judged[0].targets:
-        found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
+    for target in judged[0].summaries.targets:
+        found = [next((t for t in one.summaries.targets if t.metric == target.metric), None) for one in judged]
         rows.append([target.metric, *(_target(one) if one else NOT_MEASURED for one in found)])
     note = "Behind each value: whether it meets the target, and whether it reaches the ideal, where there is one."
     yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
@@ -32,7 +32,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
     """Yield the number of scored questions of each metric, and the reasons for missing scores."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
-        for summary in (result.summaries[name] for name in names if name in result.summaries):
+        for summary in (result.summaries.metrics[name] for name in names if name in result.summaries.metrics):
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.reasons.items()))
             counts[summary.name, summary.n_scored, summary.n_skipped, summary.n_failed, reasons] += 1
     rows = [
@@ -49,7 +49,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
-        for stage, found in one.latency.items()
+        for stage, found in one.summaries.latency.items()
     ]
     if rows:
         busy = busy_sentence(chosen, "Latency")
@@ -61,8 +61,8 @@ def environment(results: Sequence[Result]) -> Iterator[Block]:
     """Yield the provenance of the results."""
     if not results:
         return
-    dataset = results[0].dataset
-    seconds = max(one.ended for one in results) - min(one.started for one in results)
+    dataset = results[0].run.dataset
+    seconds = max(one.run.ended for one in results) - min(one.run.started for one in results)
     facts = [("Corpus", dataset.corpus_digest), ("Golden set", dataset.golden_digest)]
     facts += [("Partition", f"{dataset.partition} {dataset.partition_digest}")] if dataset.partition_digest else []
     facts += [("Sweep took", duration(seconds))] if seconds > 0 else []

@@ -138,7 +138,7 @@ def parallel(
     """
     known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
-    axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
+    axes.append(_heights([f"{one.summaries.metrics[metric].value:.6g}" for one in known]))
     titles = [*names.values(), metric]
     best = max(1, len(known) // 10)
     traces = []
@@ -149,7 +149,9 @@ def parallel(
         for row in rows:
             x += [*range(len(axes)), None]
             y += [*(heights[row] for heights, _ in axes), None]
-            hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
+            hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries.metrics[metric])}")] * (
+                len(axes) + 1
+            )
         look = {"opacity": 0.8, "line": {"color": colour, "width": width}, "marker": {"color": colour, "size": 4}}
         points = {"x": x, "y": y, "hovertext": hover, "hoverinfo": "text"}
         traces.append({"type": "scatter", "mode": "lines+markers", **points, **look})

@@ -40,7 +40,7 @@ def with_unit(metric: str, unit: str) -> str:
 
 def is_known(result: Result, metric: str) -> bool:
     """Return whether a config has a value of a metric."""
-    return metric in result.summaries and math.isfinite(result.summaries[metric].value)
+    return metric in result.summaries.metrics and math.isfinite(result.summaries.metrics[metric].value)
 
 
 def as_list(values: Any) -> list[float | None]:

@@ -35,9 +35,9 @@ def _charts(
     chosen: Sequence[Result], columns: Sequence[str], draw: Callable[[Result], Figure], note: str, title: str
 ) -> Iterator[Block]:
     measured = [
-        one for one in chosen if all(name in one.outcomes for name in columns) and len(_finite(one, columns[0]))
+        one for one in chosen if all(name in one.questions for name in columns) and len(_finite(one, columns[0]))
     ]
-    distinct = {str(one.outcomes[columns[0]]): one for one in reversed(measured)}
+    distinct = {str(one.questions[columns[0]]): one for one in reversed(measured)}
     if distinct:
         options = [{"label": one.name, "figure": draw(one)} for one in reversed(distinct.values())]
         yield Charts(options, note, title)
@@ -45,7 +45,7 @@ def _charts(
 
 def scores_of_first(result: Result) -> Figure:
     """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
-    columns = result.outcomes
+    columns = result.questions
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
     depth = np.array([len(context or ()) for context in columns["context"]])
@@ -60,7 +60,7 @@ def scores_of_first(result: Result) -> Figure:
 
 def scores_of_context(result: Result) -> Figure:
     """Draw the scores of all chunks of all contexts, first chunks as a separate group."""
-    rows = [row or [] for row in result.outcomes["context_scores"]]
+    rows = [row or [] for row in result.questions["context_scores"]]
     first = np.array([row[0] for row in rows if row], dtype=np.float64)
     others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
     return _histogram([("first chunk", first, ACCENT), ("further chunks", others, MUTED)], "score", "chunks")
@@ -75,7 +75,7 @@ def numbers_of_results(result: Result) -> Figure:
 
 def _finite(result: Result, column: str) -> NDArray[np.float64]:
     """Return the finite numbers of a column, including the items of lists."""
-    values: Sequence[Any] = result.outcomes.get(column) or ()
+    values: Sequence[Any] = result.questions.get(column) or ()
     flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     numbers = np.array(flat, dtype=np.float64)
     return numbers[np.isfinite(numbers)]

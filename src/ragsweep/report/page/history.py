@@ -35,7 +35,7 @@ def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
 
 
 def _title(one: RecordedSweep) -> str:
-    dataset = one.best.dataset
+    dataset = one.best.run.dataset
     part = "" if dataset.partition == "all" else f", {dataset.partition}"
     return f"{dataset.name} {dataset.undivided[:SHOWN]}{part}: {one.past.summary.name}"
 
@@ -47,8 +47,8 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
         asked.setdefault(one.questions[:2], []).append(one)
     rows = []
     for group in sorted(asked.values(), key=lambda group: -group[-1].past.created):
-        dataset = group[-1].best.dataset
-        corpora = {one.best.dataset.corpus_digest for one in group}
+        dataset = group[-1].best.run.dataset
+        corpora = {one.best.run.dataset.corpus_digest for one in group}
         counts = [f"{count:,}" for count in (dataset.questions, dataset.with_evidence, len(corpora))]
         names = [dataset.name, dataset.undivided[:SHOWN], dataset.partition]
         rows.append([*names, *counts, _when(group[0]), _when(group[-1]), f"{len(group):,}"])
@@ -83,7 +83,7 @@ def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
 def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
     """List the differences between the best configs of two sweeps, and whether they read the same documents."""
     old, new = before.best, after.best
-    corpus = [] if old.dataset.corpus_digest == new.dataset.corpus_digest else ["other documents"]
+    corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"
 
 

@@ -36,7 +36,7 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
     """Draw the means of metrics of one unit with their intervals, two bars a metric."""
     traces: list[Figure] = []
     for result, colour in zip(pair, COLOURS, strict=True):
-        found = [result.summaries[name] for name in metrics]
+        found = [result.summaries.metrics[name] for name in metrics]
         intervals = interval_bars(found, INK) | {"thickness": 1.5, "width": 4}
         traces.append(
             {
@@ -62,14 +62,14 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
             "mode": "markers",
             "name": literal(result.name),
             "x": as_list(np.array(times)),
-            "y": as_list(np.array(result.outcomes[metric], dtype=np.float64)),
+            "y": as_list(np.array(result.questions[metric], dtype=np.float64)),
             "marker": {"color": colour, "size": 7, "opacity": 0.7},
-            "hovertext": [lines(result.name, str(name)) for name in result.outcomes["question_id"]],
+            "hovertext": [lines(result.name, str(name)) for name in result.questions["question_id"]],
             "hoverinfo": "text",
         }
         for result, times, colour in zip(pair, milliseconds, COLOURS, strict=True)
     ]
-    title = literal(with_unit(metric, pair[0].summaries[metric].unit))
+    title = literal(with_unit(metric, pair[0].summaries.metrics[metric].unit))
     layout = {"xaxis": {"title": {"text": "response time, ms"}}, "yaxis": {"title": {"text": title}}, "height": 400}
     return {"data": traces, "layout": {"showlegend": True, **layout}}
 

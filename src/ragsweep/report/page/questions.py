@@ -35,11 +35,11 @@ def browse(
         funnels: Name of a config -> the stages that lost its evidence.
         given: Texts of chunks and prompts.
     """
-    first = results[0].outcomes
+    first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
     chunks: dict[str, int] = {}
-    labels = {label: _texts(first[label], len(ids)) for label in results[0].groups if label in first}
-    summary = results[0].summaries[metrics[0]]
+    labels = {label: _texts(first[label], len(ids)) for label in results[0].summaries.groups if label in first}
+    summary = results[0].summaries.metrics[metrics[0]]
     configs = [
         _config(result, ids, metrics, roles.get(result.name, ""), chunks)
         | _paths(result, ids, funnels.get(result.name))
@@ -71,7 +71,7 @@ def browse(
 
 def judged_metrics(results: Sequence[Result]) -> list[str]:
     """Name the metrics that a judge decided."""
-    return list(dict.fromkeys(name for one in results if "answer" in one.outcomes for name in one.outcomes.judged))
+    return list(dict.fromkeys(name for one in results if "answer" in one.questions for name in one.questions.judged))
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
@@ -93,14 +93,14 @@ def _paths(result: Result, ids: Sequence[str], found: Funnel | None) -> dict[str
     """Return the stage that lost each question's evidence, and the path of every evidence in words."""
     if found is None:
         return {"lost": [], "paths": []}
-    places = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    places = {name: n for n, name in enumerate(result.questions["question_id"])}
     paths = [list(_path_texts(result, places[name], found.fates[name])) if name in found.fates else [] for name in ids]
     return {"lost": [found.lost_by.get(name, "") for name in ids], "paths": paths}
 
 
 def _path_texts(result: Result, question: int, fates: Sequence[str]) -> Iterator[str]:
     """Yield the ranks of each evidence by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
-    evidence = result.outcomes.evidence
+    evidence = result.questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
     stages = {stage: ranks[places].tolist() for stage, ranks in evidence.stages.items()}
@@ -113,7 +113,7 @@ def _config(
     result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[str, int]
 ) -> dict[str, Any]:
     """Return the columns of one config, in the order of ``ids``; its chunks are numbers into ``chunks``."""
-    columns = result.outcomes
+    columns = result.questions
     row_of = {name: row for row, name in enumerate(columns["question_id"])}
     rows = [row_of.get(name) for name in ids]
 
@@ -123,7 +123,7 @@ def _config(
 
     contexts = [[chunks.setdefault(name, len(chunks)) for name in context or ()] for context in column("context") or ()]
     measured: dict[str, str] = {}  # quantiles of one measurement have equal columns
-    for one in result.summaries.values():
+    for one in result.summaries.metrics.values():
         if one.unit and one.name in columns:
             measured.setdefault(str(columns[one.name]), one.name)
     numbers = ("top_score", *measured.values())
@@ -148,11 +148,11 @@ def _written(
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
     ]
-    questions = result.outcomes
+    questions = result.questions
     steps = [{} if row is None else questions.steps_of(row) for row in rows]
     words = [{} if row is None else questions.words_of(row) for row in rows]
     judges = dict.fromkeys(name for one in words for name in one)
-    prices = result.config.get("prices") or {}
+    prices = result.run.config.get("prices") or {}
     return {
         "answer": [text or "" for text in answers],
         "thoughts": column("answer_thoughts") or [],
@@ -216,7 +216,7 @@ def _texts(values: Sequence[Any], most: int) -> list[str]:
 
 
 def _reason(result: Result, row: int | None, metric: str) -> str:
-    return "" if row is None else result.outcomes.unscored[row].get(metric, "")
+    return "" if row is None else result.questions.unscored[row].get(metric, "")
 
 
 def _rounded(value: float | None) -> float | None:

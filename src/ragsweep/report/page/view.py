@@ -28,7 +28,9 @@ class PageView:
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.choice = report.conclusion.chosen
         self.roles = self._roles()
-        self.best_first = rank_results([one for one in self.results if self.metric in one.summaries], self.metric)
+        self.best_first = rank_results(
+            [one for one in self.results if self.metric in one.summaries.metrics], self.metric
+        )
         self.chosen = self._chosen()
         self.funnels = self._follow_evidence()
 
@@ -36,8 +38,8 @@ class PageView:
         """Name the deciding metric, else the first one shown."""
         if self.compared:
             return self.compared.metric
-        named = [*(objectives(self.results[0].config) if self.results else ()), *self.headline]
-        return next((name for name in named if any(name in one.summaries for one in self.results)), "")
+        named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
+        return next((name for name in named if any(name in one.summaries.metrics for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
         """Name the choice, the baseline and the best; one config may have several roles."""

@@ -35,13 +35,13 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     """
     for result in results:
         _check(result, metric)
-    ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
+    ids = list(dict.fromkeys(chain.from_iterable(result.questions["question_id"] for result in results)))
     rows = [_scores(result, metric, ids) for result in results]
     scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
     declined = fill_declined(results, metric, ids, scores)
     known = ~np.isnan(scores)
     both = np.flatnonzero(known.all(axis=0))
-    sources = dict(zip(results[0].outcomes["question_id"], clusters_of(results[0]), strict=True)) if results else {}
+    sources = dict(zip(results[0].questions["question_id"], clusters_of(results[0]), strict=True)) if results else {}
     names = tuple(ids[n] for n in both.tolist())
     weights = _weights(results, names)
     return Matrix(
@@ -50,7 +50,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
         tuple(result.name for result in results),
         names,
         metric,
-        bool(results[0].summaries[metric].higher_is_better) if results else True,
+        bool(results[0].summaries.metrics[metric].higher_is_better) if results else True,
         int(known.any(axis=0).sum()),
         weights,
         declined[:, both] if declined.any() else None,
@@ -59,24 +59,24 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
 
 def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
     """Return the weights of questions, with a mean of 1; None where all count alike."""
-    column = results[0].outcomes.get(WEIGHT) if results else None
+    column = results[0].questions.get(WEIGHT) if results else None
     if column is None:
         return None
-    given = dict(zip(results[0].outcomes["question_id"], column, strict=True))
+    given = dict(zip(results[0].questions["question_id"], column, strict=True))
     found = np.array([given[name] for name in names], dtype=np.float64)
     return None if len(found) and (found == found[0]).all() else relative(found)
 
 
 def _check(result: Result, metric: str) -> None:
-    if metric not in result.summaries:
-        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries)}')
-    if result.summaries[metric].higher_is_better is None:
+    if metric not in result.summaries.metrics:
+        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
+    if result.summaries.metrics[metric].higher_is_better is None:
         raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
 
 
 def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
     """Return a result's scores of these questions; NaN where it has none."""
-    asked, column = result.outcomes["question_id"], result.outcomes[metric]
+    asked, column = result.questions["question_id"], result.questions[metric]
     if list(asked) == ids:
         return column
     scored = dict(zip(asked, column, strict=True))
@@ -85,7 +85,7 @@ def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
 
 def clusters_of(result: Result) -> Sequence[str]:
     """Name each question's cluster; older records have no clusters: each question is its own."""
-    return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
+    return result.questions.get(SOURCE) or result.questions["question_id"]
 
 
 def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
@@ -101,7 +101,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
         scores: Of the metric (configs, questions), NaN where there is none; changed in place.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
-    worst = worst_score(results[0].summaries[metric], scores) if results else math.nan
+    worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan
     lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
     if math.isnan(worst):
         return declined
@@ -128,13 +128,13 @@ def worst_score(summary: Summary, scores: Doubles) -> float:
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
     """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
-    unscored = result.outcomes.unscored
+    unscored = result.questions.unscored
     return unscored[place].get(metric, "") if unscored else ""
 
 
 def is_declined_rightly(result: Result, place: int) -> bool:
     """Return whether a question is unanswerable, so that declining is the right answer."""
-    column = result.outcomes.get("answerable")
+    column = result.questions.get("answerable")
     return column is not None and not column[place]
 
 
@@ -153,18 +153,18 @@ def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) ->
     lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
     worst score in the matrix (``fill_declined``).
     """
-    ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
+    ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()
     reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
     if baseline is not None:
-        known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
+        known = dict(zip(baseline.questions["question_id"], baseline.questions[metric], strict=True))
         lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
     else:
         lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
     lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
-    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries[metric], scores)
+    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries.metrics[metric], scores)
     if not lost or math.isnan(worst):
         return FilledCandidate(candidate, (), names)
     scores[lost] = worst
-    questions = candidate.outcomes.with_columns({metric: scores.tolist()})
+    questions = candidate.questions.with_columns({metric: scores.tolist()})
     return FilledCandidate(replace(candidate, outcomes=questions), names, ())

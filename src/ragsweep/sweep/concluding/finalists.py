@@ -33,18 +33,18 @@ class Finalists:
     @property
     def questions(self) -> int:
         """The number of questions of the holdout."""
-        return self.results[0].dataset.questions if self.results else 0
+        return self.results[0].run.dataset.questions if self.results else 0
 
     def named(self) -> tuple[list[Result], list[Failure]]:
         """Return results and failures under the configs' names in the search."""
-        results = [replace(result, name=plain_name(result.name)) for result in self.results]
+        results = [result.renamed(plain_name(result.name)) for result in self.results]
         return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
     def compared(self) -> Iterator[tuple[Result, float, float]]:
         """Yield each result with the config's value on tune, and the gap."""
         for result, before in zip(self.results, self.tuned, strict=True):
-            tune = before.summaries[self.metric].value
-            yield result, tune, result.summaries[self.metric].value - tune
+            tune = before.summaries.metrics[self.metric].value
+            yield result, tune, result.summaries.metrics[self.metric].value - tune
 
     def row(self, result: Result) -> int | None:
         """Return the row of a config in the verdict; None if it could not be compared."""
@@ -101,6 +101,6 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
 
 def _is_held_back(result: Result) -> bool:
     """Return whether enough questions are held out from the search."""
-    facts = result.dataset
+    facts = result.run.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

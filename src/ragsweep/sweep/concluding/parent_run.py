@@ -48,14 +48,14 @@ class RecordedContents:
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep."""
         summary = summarise_sweep(self.ledger, trials)
-        whole = [result for result in summary.results if result.state != PARTIAL]
+        whole = [result for result in summary.results if result.run.state != PARTIAL]
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
         status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
         return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), self.tables), status
 
     def of_config(self, result: Result) -> TrackedContent:
         """Return the content of the run of a single config."""
-        views = self.ledger.holdout_views(result.dataset.undivided)
+        views = self.ledger.holdout_views(result.run.dataset.undivided)
         return single_run(result, views, self.texts([result], Secrets()))
 
 
@@ -100,7 +100,7 @@ def parent_run(
         tags |= {VERDICT_TAG: " ".join(result_texts(summary.conclusion))}
         tags |= {RESULT_TAG: summary.conclusion.kind}
     tabled = _tables(summary, texts.chunk if texts else None, tables)
-    dataset = summary.results[0].dataset if summary.results else None
+    dataset = summary.results[0].run.dataset if summary.results else None
     return TrackedContent(files, metrics, tags, _children(summary), tabled, dataset)
 
 
@@ -128,8 +128,13 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """Return the fully evaluated config with the best mean of the first objective."""
-    ranked = [one for one in summary.allowed if one.state == COMPLETE]
-    pairs = [(one, one.summaries[name]) for name in summary.objectives[:1] for one in ranked if name in one.summaries]
+    ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
+    pairs = [
+        (one, one.summaries.metrics[name])
+        for name in summary.objectives[:1]
+        for one in ranked
+        if name in one.summaries.metrics
+    ]
     known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
     return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
@@ -138,7 +143,7 @@ def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
     """Return tags with the swept parameters, the dataset and the best config; and its value as a metric."""
     if not summary.results:
         return {}, {}
-    tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].dataset.name}
+    tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}
     if (best := _best(summary)) is None:
         return tags, {}
     return {**tags, BEST_TAG: best[0].name}, {best[1].name: best[1].value}
@@ -164,7 +169,7 @@ def describe(summary: SweepSummary) -> str:
 
 
 def _history(summary: SweepSummary) -> list[PastSweep]:
-    facts = summary.results[0].dataset if summary.results and summary.objectives else None
+    facts = summary.results[0].run.dataset if summary.results and summary.objectives else None
     return summary.past_sweeps(facts, summary.objectives[0]) if facts else []
 
 

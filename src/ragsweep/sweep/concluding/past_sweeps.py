@@ -43,11 +43,11 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
-        (names[record.job], record.outcome, record.outcome.summaries[metric])
+        (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
         for record in records
-        if isinstance(record.outcome, Result) and record.outcome.state == COMPLETE
-        for metric in objectives(record.outcome.config)[:1]
-        if metric in record.outcome.summaries and math.isfinite(record.outcome.summaries[metric].value)
+        if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
+        for metric in objectives(record.outcome.run.config)[:1]
+        if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
     ]
     answering = [one for one in valued if not refuses_all(one[1])]
     return max(answering or valued, key=lambda one: goodness(one[2]), default=None)

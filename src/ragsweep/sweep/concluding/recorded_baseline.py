@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
@@ -38,7 +37,7 @@ def find_baseline(
         ledger: The ledger with the records of other sweeps.
     """
     if declared is None and results:  # a resuming command may declare another baseline
-        declared = max(results, key=lambda one: one.ended).config.get(BASELINE)
+        declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:
@@ -47,7 +46,7 @@ def find_baseline(
         found = find_recorded(declared, ledger)
     except InputError:  # deleted since
         return None
-    if found is None or found.result.dataset.golden_digest != results[0].dataset.golden_digest:
+    if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None
-    same = next((one for one in results if one.signature == found.result.signature), None)
-    return same or replace(found.result, name=f"{declared} {without_number(found.result.name)}")
+    same = next((one for one in results if one.run.signature == found.result.run.signature), None)
+    return same or found.result.renamed(f"{declared} {without_number(found.result.name)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,7 +102,7 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
     record = records[number]
     if not isinstance(record.outcome, Result):
         raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
-    result = replace(record.outcome, name=names[record.job])
+    result = record.outcome.renamed(names[record.job])
     return RecordedRun(record.run or "", result, f"{name}#{number}", record.sweep)
 
 

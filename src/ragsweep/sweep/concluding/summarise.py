@@ -78,7 +78,7 @@ def summarise_sweep(
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
         finalists,
         partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
-        finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
+        finalists.gap or _gap(ledger, [one for one in results if one.run.state != DROPPED], verdict),
         beside,
     )
 
@@ -108,15 +108,15 @@ def _conclude(
         where = f"on {finalists.questions:,} questions that the search has not seen"
     return replace(
         conclude(verdict, results, finalists.verdict, finalists.results, where),
-        holdout_views=ledger.holdout_views(results[0].dataset.undivided) if results else 0,
-        holdout_configs=sum(one.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
+        holdout_views=ledger.holdout_views(results[0].run.dataset.undivided) if results else 0,
+        holdout_configs=sum(one.run.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
     )
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
     """Read the human labels of a sweep; none if the file is missing."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-    named = {(result.config.get("judge") or {}).get("labels"): result.config for result in results}
+    named = {(result.run.config.get("judge") or {}).get("labels"): result.run.config for result in results}
     try:
         return read_sweep_labels([config for path, config in named.items() if path])
     except RagsweepError as fault:
@@ -125,7 +125,7 @@ def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
 
 
 def _renamed(record: Record, name: str) -> Record:
-    return replace(record, outcome=replace(record.outcome, name=name))
+    return replace(record, outcome=record.outcome.renamed(name))
 
 
 def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> list[Result | Failure]:
@@ -137,10 +137,10 @@ def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> 
 
 
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | NoComparison | None) -> Gap | None:
-    if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
+    if verdict is None or not results or any(one.run.dataset.partition != HOLDOUT for one in results):
         return None
-    metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].config)[0]
-    tuned = [record.outcome for record in ledger.tune_records(results[0].dataset.undivided)]
+    metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].run.config)[0]
+    tuned = [record.outcome for record in ledger.tune_records(results[0].run.dataset.undivided)]
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 
 

@@ -105,7 +105,7 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
         if isinstance(finalists.verdict, SweepComparison) and row is not None:
             is_reference = row == finalists.verdict.reference
             lead = f"(over {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
-        rows.append((f"{tune:.3g}", cell(result.summaries[finalists.metric]), signed(gap), lead))
+        rows.append((f"{tune:.3g}", cell(result.summaries.metrics[finalists.metric]), signed(gap), lead))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for result, row_texts in zip(finalists.results, rows, strict=True):
         tuned, value, gap_text, lead = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
@@ -117,7 +117,7 @@ def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
     """Return the finalists in JSON types: values on tune and holdout, gaps, and leads."""
     facts = []
     for result, tune, gap in finalists.compared():
-        row, summary = finalists.row(result), result.summaries[finalists.metric]
+        row, summary = finalists.row(result), result.summaries.metrics[finalists.metric]
         found = finalists.verdict if isinstance(finalists.verdict, SweepComparison) else None
         compared = found is not None and row is not None and row != found.reference
         lead = from_reference(found, row) if found and row is not None and compared else None

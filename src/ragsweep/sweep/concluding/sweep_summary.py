@@ -45,7 +45,7 @@ class SweepSummary:
     @property
     def objectives(self) -> tuple[str, ...]:
         """The names of the compared metrics."""
-        return objectives(self.results[0].config) if self.results else ()
+        return objectives(self.results[0].run.config) if self.results else ()
 
     @property
     def front(self) -> list[Result]:

@@ -48,7 +48,7 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, fact
         targets={},
     )
     result = evaluator.evaluate(shortened)
-    asked = {"asked": len(result.outcomes["question_id"]), "of": len(whole.golden.questions)}
+    asked = {"asked": len(result.questions["question_id"]), "of": len(whole.golden.questions)}
     return replace(result, dataset=facts, state=RACING, race=asked)
 
 

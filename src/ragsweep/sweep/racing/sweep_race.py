@@ -69,10 +69,12 @@ class SweepRace:
             self._running.report(FREE)
             return Rung(None)
         known = self._running.results()
-        dropped = tuple(job for job in jobs if job in known and known[job].state == DROPPED)
+        dropped = tuple(job for job in jobs if job in known and known[job].run.state == DROPPED)
         alive = [job for job in jobs if job not in dropped]
-        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in alive]
-        complete = sum(result.state == COMPLETE for job, result in known.items() if job not in alive)
+        reached = [
+            known[job].run.race["asked"] if job in known and known[job].run.state == RACING else 0 for job in alive
+        ]
+        complete = sum(result.run.state == COMPLETE for job, result in known.items() if job not in alive)
         if len(alive) + complete < 2:
             return Rung(None, dropped)
         return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
@@ -82,13 +84,13 @@ class SweepRace:
         records, count = self._running, self.plan.count(until)
         known = records.results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
-        racing = {job for job in returned if job in known and known[job].state == RACING}
+        racing = {job for job in returned if job in known and known[job].run.state == RACING}
         deficits = self.rule.decide(scores, self.plan.clusters).deficit
         dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
         for job, deficit in dropped.items():
-            facts = {**known[job].race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
+            facts = {**known[job].run.race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
             records.drop(job, replace(known[job], state=DROPPED, race=facts))
-        rivals = [job for job, result in known.items() if job not in dropped and result.state in (RACING, COMPLETE)]
+        rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
         total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
         records.report(f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
@@ -96,7 +98,7 @@ class SweepRace:
     def end(self, returned: Mapping[int, Any]) -> None:
         """Report a race without a drop; the results of complete configs are in the ledger."""
         self._running.end()
-        if self.has_cost and all(result.state != DROPPED for result in self._running.results().values()):
+        if self.has_cost and all(result.run.state != DROPPED for result in self._running.results().values()):
             self._running.report(f"no config has been dropped; no questions saved; {self.rule.guarantee}")
 
     @property
@@ -106,8 +108,8 @@ class SweepRace:
 
     def _scores(self, result: Result, count: int) -> list[float]:
         """Return a config's weighted scores of the first questions; fewer if it was dropped before."""
-        known = dict(zip(result.outcomes["question_id"], result.outcomes[self.plan.metric.name], strict=True))
-        count = count if result.state == COMPLETE else min(count, len(known))
+        known = dict(zip(result.questions["question_id"], result.questions[self.plan.metric.name], strict=True))
+        count = count if result.run.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.plan.questions[:count]]
         if not self.plan.weights:
             return scores

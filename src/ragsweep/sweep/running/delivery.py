@@ -190,7 +190,7 @@ class Collector:
             return _failed(RuntimeError(outcome.error))
         if job.rung is not None:
             return _completed(rung_value(outcome, delivery.spent))
-        if outcome.state == PARTIAL:
+        if outcome.run.state == PARTIAL:
             return _failed(Partial(f"{outcome.name}: {partial_note(outcome)}"))
         return _completed(job_value(self.context, job.number, outcome, delivery.spent))
 

@@ -56,12 +56,12 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
-        if reached.race["asked"] >= job.rung:  # before an interruption
+        if reached.run.race["asked"] >= job.rung:  # before an interruption
             return rung_value(reached, {})
     claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
     if claimed == "finished":
         stored = _stored(ledger, sweep, job.number)
-        if stored.state == DROPPED:
+        if stored.run.state == DROPPED:
             raise RagsweepError(f"{stored.name}: was dropped by the race")
         return job_value(context, job.number, stored, {})
     if claimed:
@@ -85,7 +85,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
 
 def check_scored(result: Result) -> None:
     """Raise Partial if too few questions were scored."""
-    if result.state == PARTIAL:
+    if result.run.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
 
 
@@ -174,8 +174,8 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return a config's mean so far and its number of questions; the race reads the scores from the ledger."""
-    value = result.summaries[objectives(result.config)[0]].value
-    return {"values": None if math.isnan(value) else value, "asked": result.race["asked"], "cost": dict(spent)}
+    value = result.summaries.metrics[objectives(result.run.config)[0]].value
+    return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
@@ -183,7 +183,7 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
 
     Our sweeper also gets the values for its constraints and stop rule, and the cost.
     """
-    summaries = [result.summaries[name] for name in objectives(result.config)]
+    summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
     sweep, search = context.sweep, context.search
     if search is None or not is_own(search):
@@ -197,7 +197,7 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
     return {
         "values": [None if math.isnan(summary.value) else summary.value for summary in summaries],
         "reason": "; ".join(_unmeasured(summary) for summary in unknown),
-        "measured": {name: summary.value for name, summary in result.summaries.items()},
+        "measured": {name: summary.value for name, summary in result.summaries.metrics.items()},
         "differences": differences,
         "cost": dict(spent),
     }

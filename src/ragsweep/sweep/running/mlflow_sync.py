@@ -150,13 +150,13 @@ def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, st
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
     outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]
-    settings = [outcome.config.get("tracking") or {} for outcome in outcomes]
+    settings = [outcome.run.config.get("tracking") or {} for outcome in outcomes]
     return Counter((str(one.get("uri") or ""), str(one.get("experiment") or "")) for one in settings).most_common()
 
 
 def _count_traced(records: Sequence[Record]) -> int:
     """Count the results that had traces in their tracker."""
-    configs = [record.outcome.config for record in records if isinstance(record.outcome, Result)]
+    configs = [record.outcome.run.config for record in records if isinstance(record.outcome, Result)]
     return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
 
 

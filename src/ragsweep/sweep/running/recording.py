@@ -111,12 +111,16 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in deciding settings."""
     words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
     if isinstance(outcome, Result):
-        words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
-        words["dataset"] = outcome.dataset.notes
+        words["config"] = {key: value for key, value in outcome.run.config.items() if key not in _JUDGING}
+        words["dataset"] = outcome.run.dataset.notes
         words["traces"] = list(outcome.traces)
-        words["groups"] = outcome.groups
-        words |= {"summaries": outcome.summaries, "first_stage": outcome.first_stage, "targets": outcome.targets}
-    columns: list[Any] = list(_question_texts(outcome.outcomes)) if isinstance(outcome, Result) else []
+        words["groups"] = outcome.summaries.groups
+        words |= {
+            "summaries": outcome.summaries.metrics,
+            "first_stage": outcome.summaries.first_stage,
+            "targets": outcome.summaries.targets,
+        }
+    columns: list[Any] = list(_question_texts(outcome.questions)) if isinstance(outcome, Result) else []
     if not secrets.has_secret("\n".join(texts([words, columns]))):
         return outcome
     hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
@@ -124,9 +128,9 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
         if name in words:
             hidden[name] = {key: secrets.mask_values(value) for key, value in words[name].items()}
     if isinstance(outcome, Result):
-        hidden["config"] = {**outcome.config, **hidden["config"]}
-        hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])
-        hidden["outcomes"] = _mask_questions(outcome.outcomes, secrets)
+        hidden["config"] = {**outcome.run.config, **hidden["config"]}
+        hidden["dataset"] = replace(outcome.run.dataset, notes=hidden["dataset"])
+        hidden["outcomes"] = _mask_questions(outcome.questions, secrets)
     return replace(outcome, **hidden)
 
 
@@ -160,7 +164,7 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
     """Log an outcome to the tracker under its number in the sweep, and return the run's id."""
     if at.parent and at.job and at.job.isdigit():
-        outcome = replace(outcome, name=number_configs({int(at.job): outcome.name})[int(at.job)])
+        outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
         return tracker.log_result(outcome, at)
     return tracker.log_failure(outcome, at)

@@ -29,13 +29,13 @@ class Retrieved(NamedTuple):
 
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return the first retrieved chunks of a config for each question, without computing anything."""
-    columns = result.outcomes
+    columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
-    if int(result.config["top_k"]) >= depth and not result.config.get("context_budget"):
+    if int(result.run.config["top_k"]) >= depth and not result.run.config.get("context_budget"):
         return Retrieved(contexts)
-    values = dict(result.config)
+    values = dict(result.run.config)
     try:
-        graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.overrides)).graph
+        graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.run.overrides)).graph
     except RagsweepError:
         return Retrieved(contexts, whole=False)
     searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: the search failed
@@ -81,9 +81,9 @@ class JudgedContexts(NamedTuple):
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
     """Measure the judged share of two configs' contexts; None if corpus or labels have changed."""
     dataset = session.recorded_dataset(before)
-    if dataset is None or dataset.golden.digest not in (before.dataset.golden_digest, before.dataset.undivided):
+    if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None
-    depth = min(int(one.config["top_k"]) for one in (before, after))
+    depth = min(int(one.run.config["top_k"]) for one in (before, after))
     found = [places_of(read_retrieved(session, one, depth).chunks, dataset.corpus) for one in (before, after)]
     counts, bounds, weights = [], [], []
     for question in dataset.golden.questions:

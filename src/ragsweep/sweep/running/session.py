@@ -178,11 +178,11 @@ class Session:
     def recorded_dataset(self, result: Result) -> Dataset | None:
         """Load a result's questions with their corpus; None if the corpus is missing or has changed."""
         try:
-            share = (result.config.get("success") or {}).get("unanswerable")
-            dataset = self._load(result.config["dataset"], share) if result.config.get("dataset") else None
+            share = (result.run.config.get("success") or {}).get("unanswerable")
+            dataset = self._load(result.run.config["dataset"], share) if result.run.config.get("dataset") else None
         except RagsweepError:
             return None
-        return dataset if dataset and dataset.corpus.digest == result.dataset.corpus_digest else None
+        return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
         """Return the page's texts beyond the records, if corpus and questions are available."""
@@ -201,7 +201,7 @@ class Session:
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
         """Return a function that reconstructs a config's prompts as sent; None if it has no prompts."""
-        node = (result.config.get("llm") or {}).get("prompt")
+        node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
         try:

@@ -133,7 +133,7 @@ class Search(Multirun):
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
             return False
         outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
-        complete = {result.name for result in outcomes if isinstance(result, Result) and result.state != PARTIAL}
+        complete = {result.name for result in outcomes if isinstance(result, Result) and result.run.state != PARTIAL}
         return all(name + SUFFIX in complete for name, _ in self.choose(sweep))
 
     def _folder(self, sweep: Sweep) -> Path:
@@ -213,7 +213,7 @@ class Search(Multirun):
         if not chosen:
             return
         jobs = tuple(
-            (*(line for line in result.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
+            (*(line for line in result.run.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
             for _, result in chosen
         )
         finalists = compose_jobs(replace(self.command, jobs=jobs, cases=()))
