@@ -46,8 +46,7 @@ def row(results: list[Result], hogs: int, load: float) -> str:
     """Return a line of the table: what each rule would state about pairs of equal configs."""
     values = [one.summaries.metrics[NAME].value for one in results]
     pairs = list(itertools.combinations(results, 2))
-    ratios = [max(a.summaries.metrics[NAME].value / b.summaries.metrics[NAME].value, b.summaries.metrics[NAME].value / a.summaries.metrics[NAME].value)
-              for a, b in pairs]  # fmt: skip
+    ratios = [max(one / other, other / one) for one, other in itertools.combinations(values, 2)]
     stated = [sum(ratio >= RATIO for ratio in ratios), sum(not overlap(*pair) for pair in pairs),
               sum(latency_apart(*pair, NAME) for pair in pairs)]  # fmt: skip
     slow = [slowness(one) for one in results]

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import Artifacts, DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 
 METRICS = [f"{kind}_at_{k}" for kind in ("ndcg", "recall", "precision", "map", "hit") for k in (1, 3, 5, 10)]
@@ -30,23 +30,22 @@ def a_result() -> Result:
     """Make a result of usual size: 40 parameters, about 150 metrics, 300 questions."""
     summaries = {name: Summary(name, 0.5, 0.4, 0.6, 300, 299, 1, 0) for name in METRICS}
     groups = {"category": {f"group {n}": dict(list(summaries.items())[:4]) for n in range(6)}}
-    return Result(
+    run = Run(
         signature="5" * 64,
         name="top_k=3",
         overrides=("top_k=3",),
         config={"top_k": 3, "headline": METRICS[:4]},
         parameters={f"part.setting_{n}": str(n) for n in range(40)},
         dataset=DatasetFacts("python", "c" * 64, "d" * 64, 5_183, 300, 299, 1),
-        summaries=summaries,
-        groups=groups,
-        outcomes=QuestionResults(
-            {"question_id": [f"q{n}" for n in range(300)], **{name: [0.5] * 300 for name in METRICS}}
-        ),
-        rankings={"a" * 64: "q Q0 d 1 1.0 top_k=3\n" * 3_000},
         stages={},
         started=time.time() - 1,
         ended=time.time(),
     )
+    columns = {"question_id": [f"q{n}" for n in range(300)], **{name: [0.5] * 300 for name in METRICS}}
+    return Result(run, QuestionResults(columns), Summaries(summaries, groups))
+
+
+RANKED = Artifacts(rankings={"a" * 64: "q Q0 d 1 1.0 top_k=3\n" * 3_000})
 
 
 def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
@@ -103,7 +102,7 @@ def main() -> None:
         for job in range(given.configs + 5):
             pair: list[tuple[list[float], Callable[[], object]]] = [
                 (hand, partial(by_hand, tracker, parent, result)),
-                (ours, partial(tracker.log_result, result, RunPlacement(parent, job))),
+                (ours, partial(tracker.log_result, result, RunPlacement(parent, job), RANKED)),
             ]
             for times, work in pair if job % 2 else pair[::-1]:
                 times.append(timed(work))

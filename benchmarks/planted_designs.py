@@ -30,7 +30,7 @@ from planted import TESTS, not_worse, paired_statistics
 from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
 from ragsweep.core.question_texts import REPEATED, from_texts
-from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.stats.compare_configs import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias
 from ragsweep.stats.inference.confidence_set import all_pairs
@@ -476,9 +476,8 @@ def _repeated(
     known = Summary("m", value, value, value, len(ids), len(ids), 0, 0, "", True)
     outcomes = {"question_id": ids, "m": means.tolist(), REPEATED: column, **columns}
     facts = DatasetFacts("planted", "", "", 0, len(ids), len(ids), 0)
-    return Result(signature=name, name=name, overrides=(), config={}, parameters={}, dataset=facts,
-                  summaries={"m": known}, groups={}, outcomes=from_texts(outcomes),
-                  rankings={}, stages={})  # fmt: skip
+    run = Run(name, name, (), {}, {}, facts, stages={})
+    return Result(run, from_texts(outcomes), Summaries({"m": known}, groups={}))
 
 
 # --- weights -------------------------------------------------------------------------------------------------------

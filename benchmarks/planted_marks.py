@@ -21,7 +21,7 @@ from planted import table
 from planted_scores import normal, one_better, planted
 from ragsweep.core.missing import ABSTAINED
 from ragsweep.core.question_texts import from_texts
-from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.stats.inference.concentration import compare_parts
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix, relative
@@ -150,9 +150,8 @@ def _answered(name: str, scores: Doubles, refused: Sequence[int]) -> Result:
     value, count = float(np.nanmean(column)), len(ids)
     known = Summary("m", value, value, value, count, count - len(refused), len(refused), 0, "", True)
     outcomes = {"question_id": ids, "m": column.tolist(), "unscored": unscored}
-    return Result(signature=name, name=name, overrides=(), config={}, parameters={},
-                  dataset=DatasetFacts("planted", "", "", 0, count, count, 0), summaries={"m": known}, groups={},
-                  outcomes=from_texts(outcomes), rankings={}, stages={})  # fmt: skip
+    run = Run(name, name, (), {}, {}, DatasetFacts("planted", "", "", 0, count, count, 0), stages={})
+    return Result(run, from_texts(outcomes), Summaries({"m": known}, groups={}))
 
 
 # --- a document or a question that dominates -----------------------------------------------------------------------

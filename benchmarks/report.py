@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ragsweep.core.question_texts import from_texts
-from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page.data import page_document
 from ragsweep.report.page_texts import PageTexts
@@ -30,7 +30,6 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
-from support.results import changed
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0
 DEPTH = 10
@@ -92,8 +91,9 @@ def _config(
     groups = {kind: {"ndcg": _summary("ndcg", scores["ndcg"][kinds == kind])} for kind in sorted(set(kinds.tolist()))}
     overrides = tuple(name.split(" "))
     config = {"top_k": DEPTH, "objective": "ndcg", "headline": ["ndcg", "recall", "context_tokens"]}
-    return Result(f"{n:064d}", name, overrides, config, dict(word.split("=") for word in overrides), FACTS, summaries,
-                  {"category": groups}, from_texts(outcomes), {}, {})  # fmt: skip
+    parameters = dict(word.split("=") for word in overrides)
+    run = Run(f"{n:064d}", name, overrides, config, parameters, FACTS, stages={})
+    return Result(run, from_texts(outcomes), Summaries(summaries, {"category": groups}))
 
 
 def chunk_text(name: str) -> str:
@@ -127,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     made = results(options.configs, options.questions)
     names = number_configs(dict(enumerate(one.name for one in made)))
-    made = [changed(one, name=names[n]) for n, one in enumerate(made)]
+    made = [one.renamed(names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
     texts = PageTexts(chunk=chunk_text)

@@ -23,7 +23,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
+from mirror import EXPERIMENT, RANKED, SETTINGS, a_result, by_hand
 from optuna_sweeper.loop import run_search
 from optuna_sweeper.samplers import create_sampler, seed_of
 from optuna_sweeper.settings import SearchSettings
@@ -73,7 +73,8 @@ class Measured:
     def job(self, number: int) -> float:
         came = time.perf_counter()
         value = seed_of(0, number) / 2**32
-        pair = [("log", lambda: self.tracker.log_result(self.result, RunPlacement(self.parent, str(number)))),
+        at = RunPlacement(self.parent, str(number))
+        pair = [("log", lambda: self.tracker.log_result(self.result, at, RANKED)),
                 ("by hand", lambda: by_hand(self.tracker, self.parent, self.result))]  # fmt: skip
         for name, work in pair if number % 2 else pair[::-1]:
             self.times[name].append(timed(work))

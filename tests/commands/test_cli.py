@@ -150,7 +150,7 @@ def write_broken_tracker(folder: Path, method: str) -> dict[str, str]:
 
 
 def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    fails = "    def log_result(self, result, at):\n        raise TrackingError('the server is down')\n"
+    fails = "    def log_result(self, result, at, artifacts):\n        raise TrackingError('the server is down')\n"
     trusted = write_broken_tracker(tmp_path, fails)
     done = ragsweep("-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path), **trusted)
     assert done.returncode == 1

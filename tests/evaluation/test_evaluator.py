@@ -228,11 +228,11 @@ def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Pa
 
 
 def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
-    result = Evaluator().evaluate(experiment())
-    (address,) = result.qrels
+    result, artifacts = Evaluator().evaluate_with_artifacts(experiment())
+    (address,) = artifacts.qrels
     assert address == result.run.addresses["ranking"]
-    assert result.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
-    for name, text in (("run", result.rankings[address]), ("qrels", result.qrels[address])):
+    assert artifacts.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
+    for name, text in (("run", artifacts.rankings[address]), ("qrels", artifacts.qrels[address])):
         (tmp_path / name).write_text(text)
     chunks, judged, rankings = align(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
     looked = view(cover(chunks, judged), rankings, 3)

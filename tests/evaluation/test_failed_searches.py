@@ -27,7 +27,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
-from support.commands import GOLDEN, evaluate, prepare, write_dataset
+from support.commands import GOLDEN, evaluate, evaluate_with_artifacts, prepare, write_dataset
 from support.parts import Whole, Words, built, corpus, golden
 from support.servers.json_server import Reply, Server, serving
 
@@ -128,15 +128,15 @@ def test_failed_search_is_no_empty_ranking_in_traces_runs_and_the_reranking(
     stage: str, server: Server, tmp_path: Path
 ) -> None:
     given = chosen(stage, tmp_path, server)
-    whole = evaluate(Session(), *given)
+    whole, written = evaluate_with_artifacts(Session(), *given)
     fail(server, 422)
-    broken = evaluate(Session(), *given)
+    broken, rewritten = evaluate_with_artifacts(Session(), *given)
     paths = [to_texts(one.questions)["evidence_trace"] for one in (broken, whole)]
     assert paths[0][LOST] == "{}"
     assert paths[0][0] == paths[1][0]
-    assert not whole.rankings.keys() & broken.rankings.keys()
+    assert not written.rankings.keys() & rewritten.rankings.keys()
     for kind in ("rankings", "qrels", "evidence_runs", "evidence_qrels"):
-        (complete,), (lacking,) = (getattr(one, kind).values() for one in (whole, broken))
+        (complete,), (lacking,) = (getattr(one, kind).values() for one in (written, rewritten))
         assert lacking == "".join(line for line in complete.splitlines(keepends=True) if not line.startswith("q2 "))
     if stage == "rerank":
         assert broken.summaries.reranking["evidences"] == whole.summaries.reranking["evidences"] - 1

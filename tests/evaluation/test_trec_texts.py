@@ -10,7 +10,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Evaluation
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import Coverage, cover, view
 from ragsweep.evaluation.trec_texts import evidence_qrels_text, evidence_run_text
@@ -25,7 +25,7 @@ from ragsweep.parts.metrics import (
     Recall,
 )
 from ragsweep.sweep.running.session import Session
-from support.commands import beir, evaluate
+from support.commands import beir, evaluate_with_artifacts
 
 SAME = {
     "ndcg": Ndcg(), "ndcg_cut_3": Ndcg(3), "map": MeanAveragePrecision(), "map_cut_3": MeanAveragePrecision(3),
@@ -100,8 +100,9 @@ def test_context_that_a_budget_cuts_has_trec_evals_recall_and_ndcg(
         assert row["ndcg_cut_3"] == pytest.approx(ContextNdcg().score(looked).values[n], abs=1e-6)
 
 
-def check_outside(result: Result, top_k: int) -> None:
-    (run,), (qrels,) = result.evidence_runs.values(), result.evidence_qrels.values()
+def check_outside(evaluation: Evaluation, top_k: int) -> None:
+    result, artifacts = evaluation
+    (run,), (qrels,) = artifacts.evidence_runs.values(), artifacts.evidence_qrels.values()
     whole, near = outside(run, qrels), outside(run, qrels, most=10)
     context = outside(run, qrels, most=top_k)
     for n, question in enumerate(result.questions["question_id"]):
@@ -117,9 +118,11 @@ def check_outside(result: Result, top_k: int) -> None:
 
 @pytest.mark.nightly
 def test_the_bundled_set_has_trec_evals_numbers() -> None:
-    check_outside(evaluate(Session(), "retriever=bm25", "chunker.size=300", "top_k=5"), 5)
+    check_outside(evaluate_with_artifacts(Session(), "retriever=bm25", "chunker.size=300", "top_k=5"), 5)
 
 
 @pytest.mark.nightly
 def test_chunks_of_a_collection_have_trec_evals_numbers(collections: Path) -> None:
-    check_outside(evaluate(Session(), *beir(collections / "python_faq_en"), "retriever=bm25", "top_k=5"), 5)
+    check_outside(
+        evaluate_with_artifacts(Session(), *beir(collections / "python_faq_en"), "retriever=bm25", "top_k=5"), 5
+    )

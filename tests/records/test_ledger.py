@@ -17,7 +17,7 @@ import pytest
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import Holder
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.core.results import DatasetFacts, Failure, Result, Run, Summaries, Summary
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from support.results import changed
@@ -26,14 +26,13 @@ from support.servers import forked
 
 def result(name: str = "top_k=3") -> Result:
     summary = Summary("mrr", 0.5, 0.4, math.nan, 4, 3, 1, 0, reasons={"no evidence": 1})
-    return Result(
-        signature="s" * 64, name=name, overrides=(name,), config={"top_k": 3}, parameters={"top_k": "3"},
-        dataset=DatasetFacts("demo", "c", "g", 5, 4, 3, 1, {"not in split": 2}, ("note",)),
-        summaries={"mrr": summary}, groups={"category": {"a": {"mrr": summary}}},
-        outcomes=QuestionResults({"question_id": ["q"], "mrr": [math.nan]}), rankings={},
-        stages={"chunk": {"executed": 1.0}},
+    facts = DatasetFacts("demo", "c", "g", 5, 4, 3, 1, {"not in split": 2}, ("note",))
+    run = Run(
+        "s" * 64, name, (name,), {"top_k": 3}, {"top_k": "3"}, facts, {"chunk": {"executed": 1.0}},
         warnings=("careful",), started=1.0, ended=2.0,
     )  # fmt: skip
+    questions = QuestionResults({"question_id": ["q"], "mrr": [math.nan]})
+    return Result(run, questions, Summaries({"mrr": summary}, {"category": {"a": {"mrr": summary}}}))
 
 
 def opened(ledger: Ledger, *names: str, key: str = "key") -> Sweep:
@@ -51,7 +50,7 @@ def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert isinstance(record.outcome, Result)
     assert math.isnan(record.outcome.summaries.metrics["mrr"].high)
     assert math.isnan(record.outcome.questions["mrr"][0])
-    comparable: dict[str, Any] = {"summaries": {}, "groups": {}, "outcomes": QuestionResults({})}
+    comparable: dict[str, Any] = {"metrics": {}, "groups": {}, "questions": QuestionResults({})}
     assert changed(record.outcome, **comparable) == changed(result(), **comparable)
     assert failed.outcome == failure
     assert Ledger(tmp_path).sweep(sweep.id) == sweep

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import DatasetFacts, Result
+from ragsweep.core.results import DatasetFacts, Result, Run, Summaries
 from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.artifacts import artifacts
@@ -45,7 +45,7 @@ def result(
     name: str, fates: str, target: str = "ragsweep.parts.retrievers.Bm25", llm: str = "x", **changes: Any
 ) -> Result:
     config = {"retriever": {"_target_": target}, "llm": {"_target_": llm}, "prompt": {"system": "s"}}
-    made = Result("s", name, (name,), config, {}, FACTS, {}, {}, outcomes(fates), {}, {})
+    made = Result(Run("s", name, (name,), config, {}, FACTS, {}), outcomes(fates), Summaries({}, {}))
     return changed(made, **changes)
 
 

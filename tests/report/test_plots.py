@@ -10,7 +10,7 @@ import matplotlib.figure
 import pytest
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report import plots
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
@@ -28,7 +28,7 @@ def a_result(name: str, value: float = 0.5, values: tuple[str, ...] = ("factual"
     groups = {
         "category": {group: {"recall": summary("recall", value - n / 16, n + 1)} for n, group in enumerate(values)}
     }
-    return Result("s", name, (), {}, {}, FACTS, known, groups, QuestionResults({}), {}, {})
+    return Result(Run("s", name, (), {}, {}, FACTS, {}), QuestionResults({}), Summaries(known, groups))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -
     result = a_result("a")
     empty = {"chat": {"recall": summary("recall", math.nan, 0)}}
     both = {"category": {**result.summaries.groups["category"], **empty}}
-    plots.metric_by_label([Result(**{**vars(result), "groups": both})], "recall")
+    plots.metric_by_label([changed(result, groups=both)], "recall")
     assert [axes.get_title() for axes in drawn[0].axes] == ["factual", "how-to"]
     assert "No question could be scored in: chat" in drawn[0].get_supxlabel().replace("\n", " ")
 

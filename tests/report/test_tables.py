@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.core.results import DatasetFacts, Failure, Result, Run, Summaries, Summary
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.numbers import cell
 from ragsweep.report.tables import evidence_note, headline, results_csv, results_json
@@ -33,8 +33,9 @@ def a_result(name: str, top_k: str, *summaries: Summary, **parameters: str) -> R
     known = {one.name: one for one in summaries}
     groups = {"category": {"factual": known}}
     settings = {"top_k": top_k, "seed": "0", **parameters}
-    return Result("s" * 64, name, (name,), {"top_k": int(top_k), "alpha": math.inf}, settings, FACTS, known, groups,
-                  QuestionResults({"question_id": ["a"]}), {"address": "text"}, {"fuse": {"seconds": 0.5}})  # fmt: skip
+    config = {"top_k": int(top_k), "alpha": math.inf}
+    run = Run("s" * 64, name, (name,), config, settings, FACTS, {"fuse": {"seconds": 0.5}})
+    return Result(run, QuestionResults({"question_id": ["a"]}), Summaries(known, groups))
 
 
 TWO = [

@@ -57,8 +57,8 @@ def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
     assert str(factor) == "computed with one dtype, model or library version -> another"
     assert factors(one, changed(other, addresses={"ranking": "a"})) == ()
     assert factors(one, changed(other, addresses={})) == ()  # a record from before addresses were kept
-    changed = changed(other, parameters={**other.run.parameters, "embedder.dtype": "float32"})
-    assert [factor.name for factor in factors(one, changed)] == ["embedder.dtype"]
+    retyped = changed(other, parameters={**other.run.parameters, "embedder.dtype": "float32"})
+    assert [factor.name for factor in factors(one, retyped)] == ["embedder.dtype"]
     deeper = changed(other, parameters={**other.run.parameters, "top_k": "9"})
     assert [factor.name for factor in factors(one, deeper)] == ["top_k", "computed with"]
 

@@ -177,8 +177,11 @@ def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, 
         one_metric(f"c{n}", np.exp(row) if amount else row, context_tokens=tokens[n]) for n, row in enumerate(rows)
     ]
     if amount:
-        results = [changed(one, metrics={**one.summaries.metrics, METRIC: replace(one.summaries.metrics[METRIC], unit="ms")})
-                   for one in results]  # fmt: skip
+        slow = [replace(one.summaries.metrics[METRIC], unit="ms") for one in results]
+        results = [
+            changed(one, metrics={**one.summaries.metrics, METRIC: known})
+            for one, known in zip(results, slow, strict=True)
+        ]
     order = list(range(configs))
     random.shuffle(order)  # type: ignore[attr-defined]
     baseline = "c1" if declared else None
@@ -397,9 +400,12 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     """Seconds for milliseconds change no conclusion, and a config's set, slices and power are of ratios as well."""
     results = amounts(0, 0, -0.5, categories=True)
     found = judged(*results, baseline="c0")
-    seconds = [changed(one, questions=changed_table(one, {METRIC: (np.array(one.questions[METRIC]) / 1000).tolist()}),
-                       metrics={METRIC: replace(one.summaries.metrics[METRIC], value=one.summaries.metrics[METRIC].value / 1000,
-                                                  unit="s")}) for one in results]  # fmt: skip
+    seconds = []
+    for one in results:
+        known = one.summaries.metrics[METRIC]
+        columns = {METRIC: (np.array(one.questions[METRIC]) / 1000).tolist()}
+        metrics = {METRIC: replace(known, value=known.value / 1000, unit="s")}
+        seconds.append(changed(one, questions=changed_table(one, columns), metrics=metrics))
     other = judged(*seconds, baseline="c0")
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, False, True]
     assert found.choice.row == other.choice.row == 2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Evaluation, Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.records.ledger import Ledger
@@ -190,7 +190,12 @@ def _composer(folder: Path) -> Composer:
 
 def evaluate(session: Session, *overrides: str) -> Result:
     """Evaluate one config."""
-    return session.evaluator.evaluate(prepare(session, *overrides))
+    return evaluate_with_artifacts(session, *overrides).result
+
+
+def evaluate_with_artifacts(session: Session, *overrides: str) -> Evaluation:
+    """Evaluate one config for a tracker."""
+    return session.evaluator.evaluate_with_artifacts(prepare(session, *overrides))
 
 
 def beir(folder: Path, split: str = "test") -> list[str]:

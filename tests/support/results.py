@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,8 @@ import pytest
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import from_texts, to_texts
-from ragsweep.core.results import DatasetFacts, Result, Summary, TargetResult
+from ragsweep.core.results import Artifacts, DatasetFacts, Result, Run, Summaries, Summary, TargetResult
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
-from support.results import changed
 
 NAN = math.nan
 
@@ -29,37 +29,54 @@ def changed_table(result: Result, columns: Mapping[str, Sequence[Any]]) -> Quest
     return from_texts({**to_texts(result.questions), **columns})
 
 
+def changed(result: Result, **changes: Any) -> Result:
+    """Change fields of a result's run and summaries by name, and its ``questions``, which may be a flat table."""
+    parts = {}
+    for name in ("run", "summaries"):
+        part = getattr(result, name)
+        own = {one.name: changes.pop(one.name) for one in dataclasses.fields(part) if one.name in changes}
+        parts[name] = dataclasses.replace(part, **own)
+    if isinstance(table := changes.get("questions"), dict):
+        changes["questions"] = from_texts(table)
+    return dataclasses.replace(result, **parts, **changes)
+
+
 def a_result(**changes: Any) -> Result:
-    """Make a result; its ``outcomes`` may be given as a flat table."""
+    """Make a result; fields of its run and summaries are given by name, and ``questions`` may be a flat table."""
     nothing = summary("mrr", NAN, NAN, math.inf, scored=0)
     known = Result(
-        signature="5" * 64,
-        name="top_k=3",
-        overrides=("top_k=3",),
-        config={"top_k": 3, "retriever": {"legs": ("bm25", "vector")}, "name": "é"},
-        parameters={"top_k": "3", "retriever.legs.a@b": "", "prompt": "short"},
-        dataset=DatasetFacts("python", "c" * 64, "0123456789" * 6 + "abcd", 79, 4, 3, 1, {"no label": 2}),
-        summaries={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
-        groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
-                             "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
-        outcomes=QuestionResults(
+        Run(
+            signature="5" * 64,
+            name="top_k=3",
+            overrides=("top_k=3",),
+            config={"top_k": 3, "retriever": {"legs": ("bm25", "vector")}, "name": "é"},
+            parameters={"top_k": "3", "retriever.legs.a@b": "", "prompt": "short"},
+            dataset=DatasetFacts("python", "c" * 64, "0123456789" * 6 + "abcd", 79, 4, 3, 1, {"no label": 2}),
+            stages={},
+            indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
+            started=1_700_000_000.5,
+            ended=1_700_000_002.25,
+        ),
+        QuestionResults(
             {"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]}
         ),
-        rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
-        stages={},
-        indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
-        first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
-        reranking={"up": 0.5, "mean_change": NAN},
-        targets=(
-            TargetResult("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"),
-            TargetResult("mrr", "not judged"),
+        Summaries(
+            metrics={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
+            groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
+                                 "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
+            first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
+            reranking={"up": 0.5, "mean_change": NAN},
+            targets=(
+                TargetResult("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"),
+                TargetResult("mrr", "not judged"),
+            ),
         ),
-        started=1_700_000_000.5,
-        ended=1_700_000_002.25,
     )  # fmt: skip
-    if isinstance(table := changes.get("outcomes"), dict):
-        changes["outcomes"] = from_texts(table)
     return changed(known, **changes)
+
+
+RANKED = Artifacts(rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"})
+"""Artifacts of `a_result`."""
 
 
 FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 10, 40, 40, 0)
@@ -76,9 +93,9 @@ def scored(
     known: dict[str, Any] = {
         "signature": str(sorted(metrics.items())),
         "config": {"objective": names[0], "headline": names[:1], **changes.pop("config", {})},
-        "summaries": summaries,
+        "metrics": summaries,
         "groups": {label: {value: {} for value in set(column)} for label, column in (labels or {}).items()},
-        "outcomes": {
+        "questions": {
             "question_id": ids, "question": ids, "unscored": ["{}"] * count, "context": [[] for _ in ids],
             **(labels or {}), **metrics,
         },
@@ -178,20 +195,17 @@ def one_metric(
     if categories:
         columns["category"] = list(categories)
         groups["category"] = {category: {} for category in sorted(set(categories))}
-    return Result(
+    run = Run(
         signature=name,
         name=name,
         overrides=(name,),
         config={"objective": METRIC, "headline": [METRIC, *costs], **(config or {})},
         parameters={},
         dataset=DatasetFacts("toy", "c", golden, 1, len(column), len(column), 0),
-        summaries=found,
-        groups=groups,
-        outcomes=QuestionResults(columns),
-        rankings={},
         stages={},
         state=state,
     )
+    return Result(run, QuestionResults(columns), Summaries(found, groups))
 
 
 def _one_summary(name: str, value: float, total: int, known: int, direction: bool | None) -> Summary:

@@ -39,10 +39,10 @@ from ragsweep.parts.tracking import Mlflow
 from support.results import a_result
 
 class Slow(Mlflow):
-    def log_result(self, result, at):
+    def log_result(self, result, at, artifacts):
         print("at it", flush=True)
         sys.stdin.readline()
-        return super().log_result(result, at)
+        return super().log_result(result, at, artifacts)
 
 session, terminal = Session(folder=Path(sys.argv[1])), Terminal(sys.stderr, bars=False)
 context = RunContext(session, Slow(sys.argv[2]), terminal, Secrets(), session.ledger.sweeps()[0])

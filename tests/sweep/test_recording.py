@@ -16,7 +16,7 @@ def test_reasons_of_missing_scores_are_masked_and_names_of_metrics_stay() -> Non
         secrets.add(value, named=True)
     failed = replace(summary("retrieval", 0.5), reasons={"401 for hunter-2-and-more": 2, "no evidence": 1})
     summaries = {"retrieval": failed}
-    changes = {"summaries": summaries, "first_stage": summaries, "groups": {"category": {"plain": summaries}}}
+    changes = {"metrics": summaries, "first_stage": summaries, "groups": {"category": {"plain": summaries}}}
     given = changed(result("one"), config={"retrieval": "hunter-2-and-more"}, **changes)
     hidden = masked(given, secrets)
     assert "hunter" not in repr(hidden)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.interruption import Interrupted
+from ragsweep.core.results import Result
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger
 from ragsweep.report.terminal import Terminal
@@ -52,7 +53,10 @@ def test_each_config_is_composed_once(swept: list[str], typed: list[str], monkey
     assert status == 0
     assert sweep
     records = Ledger(Path("store")).records(sweep)
-    names = [frozenset(record.outcome.overrides) for record in records if swept is SWEEP or record.job]
+    outcomes = [record.outcome for record in records if swept is SWEEP or record.job]
+    results = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+    assert len(results) == len(outcomes)
+    names = [frozenset(result.run.overrides) for result in results]
     ends = [name for name in names if swept is SEARCH and {"top_k=1", "top_k=39"} & name]
     assert {composed[name] for name in names if name not in ends} == {1}
 

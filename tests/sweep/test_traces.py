@@ -11,12 +11,12 @@ import pytest
 
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.results import Result
+from ragsweep.core.results import Artifacts, Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
-from ragsweep.sweep.running.recording import masked
+from ragsweep.sweep.running.recording import mask_traces, masked
 from ragsweep.sweep.running.session import Session
-from support.commands import GOLDEN, TEXTS, add_tables, evaluate, write_dataset
+from support.commands import GOLDEN, TEXTS, add_tables, evaluate_with_artifacts, write_dataset
 from support.results import a_result
 from support.servers.tracking_server import QUIET, client
 
@@ -71,11 +71,16 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
                  "objective=context_ndcg", f"answer_headline=[{METRIC}]"]  # fmt: skip
         session, tracker, secrets = Session(), Mlflow(), Secrets()
         secrets.add("on the warm mat", named=True)
-        results = [evaluate(session, *lines, f"tracking.traces={which}") for which in ("failures", "all")]
-        runs = [tracker.log_result(masked(one, secrets)) for one in results]
+        evaluated = [
+            evaluate_with_artifacts(session, *lines, f"tracking.traces={which}") for which in ("failures", "all")
+        ]
+        runs = [
+            tracker.log_result(masked(one, secrets), artifacts=mask_traces(artifacts, secrets))
+            for one, artifacts in evaluated
+        ]
         failures, everything = (traces(tracker, run) for run in runs)
         assert "MLFLOW_TRACKING_URI" not in os.environ
-        yield Traced(tracker, results[1], failures, everything, runs)
+        yield Traced(tracker, evaluated[1].result, failures, everything, runs)
 
 
 def test_a_config_traces_the_questions_that_it_chooses(traced: Traced) -> None:
@@ -117,10 +122,10 @@ def test_scores_are_feedback_on_the_trace(traced: Traced) -> None:
 
 def test_traces_of_a_repeated_upload_replace_the_earlier_ones_and_a_record_leaves_them(traced: Traced) -> None:
     tracker, one = traced.tracker, {"question": "?", "answer": None, "failed": "", "spans": [], "scores": {}}
-    run = tracker.log_result(a_result(traces=[{**one, "question_id": name} for name in "ab"]))
+    run = tracker.log_result(a_result(), artifacts=Artifacts(traces=[{**one, "question_id": name} for name in "ab"]))
     assert set(traces(tracker, run)) == {"a", "b"}
     for repeated in ([{**one, "question_id": "a"}], []):  # the ledger keeps none
-        tracker.log_result(a_result(traces=repeated), RunPlacement(adopt=run))
+        tracker.log_result(a_result(), RunPlacement(adopt=run), Artifacts(traces=repeated))
         assert set(traces(tracker, run)) == {"a"}
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Artifacts
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.running.session import Session
-from support.commands import beir, evaluate
+from support.commands import beir, evaluate, evaluate_with_artifacts
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +83,16 @@ def test_fusion_audit_is_that_of_run_files_and_qrels(
 ) -> None:
     asked = [*beir(collections / folder), "chunker=none", "objective=ndcg_at_10", "headline=[recall_at_10]"]
     asked += ["embedder.dtype=float32"]  # as above: the session embeds once
-    fused, bm25, vector = (
-        evaluate(session, *asked, f"retriever={name}", "top_k=10") for name in ("hybrid_rrf", "bm25", "vector")
-    )
-    ranked = {name: ranks_by_hand(one) for name, one in (("", fused), ("bm25", bm25), ("vector", vector))}
+    found = {
+        leg: evaluate_with_artifacts(session, *asked, f"retriever={leg or 'hybrid_rrf'}", "top_k=10")
+        for leg in ("", "bm25", "vector")
+    }
+    fused, artifacts = found[""]
+    ranked = {leg: ranks_by_hand(one.artifacts) for leg, one in found.items()}
     for metric, score in (("ndcg_at_10", ndcg_by_hand), ("recall_at_10", recall_by_hand)):
         audit = fusion_audit(fused, metric)
         assert audit
-        outside = by_trec_eval(fused, metric)
+        outside = by_trec_eval(artifacts, metric)
         assert audit.hybrid == pytest.approx(np.mean([outside[one] for one in ranked[""]]), abs=1e-6)
         rows = {name: np.array(list(map(score, ranks.values()))) for name, ranks in ranked.items()}
         assert audit.questions == len(ranked[""]) == questions
@@ -115,9 +117,9 @@ def test_fusion_audit_is_that_of_run_files_and_qrels(
     assert of_vector.recovered == (np.array(near["vector"]) & ~np.array(near[""])).sum()
 
 
-def ranks_by_hand(result: Result) -> dict[str, list[float]]:
+def ranks_by_hand(artifacts: Artifacts) -> dict[str, list[float]]:
     """Read from a run file and its qrels the rank of each relevant document; infinite where it is not there."""
-    (run,), (qrels,) = result.rankings.values(), result.qrels.values()
+    (run,), (qrels,) = artifacts.rankings.values(), artifacts.qrels.values()
     place = {(line.split()[0], line.split()[2]): float(line.split()[3]) for line in run.splitlines()}
     ranks: dict[str, list[float]] = {}
     for question, _, document, _ in map(str.split, qrels.splitlines()):
@@ -125,9 +127,9 @@ def ranks_by_hand(result: Result) -> dict[str, list[float]]:
     return ranks
 
 
-def by_trec_eval(result: Result, metric: str) -> dict[str, float]:
+def by_trec_eval(artifacts: Artifacts, metric: str) -> dict[str, float]:
     """Evaluate a run file and its qrels outside: the metric of each question."""
-    (run,), (qrels,) = result.rankings.values(), result.qrels.values()
+    (run,), (qrels,) = artifacts.rankings.values(), artifacts.qrels.values()
     labels = pytrec_eval.parse_qrel(qrels.splitlines())
     measure = {"ndcg_at_10": "ndcg_cut.10", "recall_at_10": "recall.10"}[metric]
     found = pytrec_eval.RelevanceEvaluator(labels, {measure}).evaluate(pytrec_eval.parse_run(run.splitlines()))

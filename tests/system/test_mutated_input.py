@@ -23,7 +23,7 @@ from pyarrow.lib import ArrowException
 
 from ragsweep.core.errors import SHOWN, RagsweepError
 from ragsweep.core.locks import myself
-from ragsweep.records.transport import from_bytes, to_bytes
+from ragsweep.records.transport import Delivery, from_bytes, to_bytes
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import Remote
@@ -130,7 +130,7 @@ def journal(folder: Path) -> Reader:
 
 def outcome(folder: Path) -> Reader:
     """Return a reader of outcomes, some of them with a digest that fits."""
-    whole = to_bytes("a", a_result(), {"calls": 3.0})
+    whole = to_bytes("a", Delivery(a_result(), {"calls": 3.0}))
     plain = zlib.decompress(whole[32:])
     end = 8 + int.from_bytes(plain[:8], "little")
     header = json.loads(plain[8:end])
@@ -141,9 +141,9 @@ def outcome(folder: Path) -> Reader:
         inside = mutant(plain, chance) if kind else len(facts).to_bytes(8, "little") + facts + plain[end:]
         data = zlib.compress(inside)
         data = hashlib.blake2b(data, digest_size=32).digest() + data if kind < 2 else mutant(whole, chance)
-        found, spent = from_bytes("a", data)
-        assert all(isinstance(one, float) for one in spent.values())
-        return found.name
+        found = from_bytes("a", data)
+        assert all(isinstance(one, float) for one in found.spent.values())
+        return found.outcome.name
 
     return read
 

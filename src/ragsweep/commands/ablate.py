@@ -50,7 +50,8 @@ def ablate(arguments: Sequence[str]) -> int:
     found = find_run(options.path, options.run)
     run, result = found.run or found.typed.replace("#", "-"), found.result
     if options.path != ".ragsweep":  # results belong to the store of the run
-        result = replace(result, overrides=with_value(result.run.overrides, f"store.path={options.path}"))
+        overrides = with_value(result.run.overrides, f"store.path={options.path}")
+        result = replace(result, run=replace(result.run, overrides=overrides))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir)
     print_document(cases_document(ablation))
     if options.plan:

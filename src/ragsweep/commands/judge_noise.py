@@ -33,7 +33,7 @@ def noise_document(options: argparse.Namespace) -> Document:
         both = [question for question in scores[name] if question in others[name]]
         one, other = ([values[name][question] for question in both] for values in (scores, others))
         floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
-    differing = [name for name in differing_parameters(first, second) if name != _REPLICATE]
+    differing = [name for name in differing_parameters(first.run, second.run) if name != _REPLICATE]
     digests = [(result.run.dataset.golden_digest, result.run.dataset.corpus_digest) for result in (first, second)]
     if digests[0] != digests[1]:
         differing.append("dataset")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, print_document
-from ragsweep.core.results import COMPLETE, Result, objectives
+from ragsweep.core.results import COMPLETE, Failure, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import number
@@ -77,10 +77,12 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
     for record in ledger.singles():
-        outcome, started = record.outcome, record.outcome.started
+        outcome, status = record.outcome, "failed"
         questions = value = ""
-        status = "failed"
-        if isinstance(outcome, Result):
+        if isinstance(outcome, Failure):
+            started = outcome.started
+        else:
+            started = outcome.run.started
             questions, value = f"{outcome.run.dataset.questions:,}", _value(outcome)
             status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
         name = _named(names, f"record {record.id}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragsweep.commands.command_line import usual_metrics
 from ragsweep.core.errors import RagsweepError
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.pair_rows import PairRows, pair_rows
 from ragsweep.report.tables import Row
@@ -173,16 +174,15 @@ class PairReport:
         rows = {name: n for n, name in enumerate(after.questions["question_id"])}
         for n, name in enumerate(before.questions["question_id"]):
             pair = zip(("baseline", "candidate"), (before, after), (n, rows[name]), strict=True)
-            sides = {side: _side(result, place, metrics) for side, result, place in pair}
+            sides = {side: _side(result.questions, place, metrics) for side, result, place in pair}
             labels = {label: before.questions[label][n] for label in before.summaries.groups}
             yield {"question_id": name, "question": before.questions["question"][n], **labels, **sides}
 
 
-def _side(result: Result, row: int, metrics: Sequence[str]) -> dict[str, Any]:
-    columns = result.questions
-    extra = {name: columns[name][row] for name in ("answer", "answer_failed", "output_fault") if name in columns}
-    scores, unscored = {name: columns[name][row] for name in metrics}, dict(columns.unscored[row])
-    return {**extra, "scores": scores, "unscored": unscored, "steps": columns.steps_of(row)}
+def _side(questions: QuestionResults, row: int, metrics: Sequence[str]) -> dict[str, Any]:
+    extra = {name: questions[name][row] for name in ("answer", "answer_failed", "output_fault") if name in questions}
+    scores, unscored = {name: questions[name][row] for name in metrics}, dict(questions.unscored[row])
+    return {**extra, "scores": scores, "unscored": unscored, "steps": questions.steps_of(row)}
 
 
 def _spent(steps: dict[str, dict[str, float]]) -> float:

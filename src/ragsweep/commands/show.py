@@ -8,7 +8,8 @@ from itertools import starmap
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.results import Result
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.results import Result, Summaries
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
@@ -63,7 +64,7 @@ def _config_document(
         paragraphs("verdict", verdict),
         paragraphs("set", (Statement("", f"{key}={value}") for key, value in settings(result).items())),
         Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),
-        Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names))),
+        Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result.summaries, names))),
     ]
     parts = [first]
     for label in result.summaries.groups:
@@ -92,9 +93,9 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
         yield Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
 
 
-def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
+def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[str]]:
     for name in names:
-        summary = result.summaries.metrics[name]
+        summary = summaries.metrics[name]
         if summary.n_scored or summary.n_failed:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
             yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
@@ -127,20 +128,19 @@ def _missed_document(result: Result, metric: str) -> Document:
     for n in missed:
         category = (columns.get("category") or [""] * len(scores))[n]
         named = f"{columns['question_id'][n]}{f' ({category})' if category else ''}"
-        shown = [f"{named}: {columns['question'][n]}", *_retrieved(result, n, texts)]
+        shown = [f"{named}: {columns['question'][n]}", *_retrieved(result.questions, n, texts)]
         sections.append(Section([paragraphs("", (Statement("", one) for one in shown))]))
     return Document(result.name, sections)
 
 
-def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
+def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
     """Yield the ranks of the evidence, and the context."""
-    columns = result.questions
-    rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
-    evidence = columns.get("evidence", [0] * (n + 1))[n]
+    rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
+    evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)
     where = f"first at rank {number(rank, '-')}" if is_measured and rank > 0 else "not retrieved"
     yield f"{evidence} evidences: {where if is_measured else 'not measured'}"
-    chunks = columns.get("context", [[]] * (n + 1))[n] or []
+    chunks = questions.get("context", [[]] * (n + 1))[n] or []
     if chunks:
         names = map(str, chunks[:MOST_CONTEXT])
         if texts:  # None if the corpus is missing or has changed
@@ -150,5 +150,5 @@ def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> It
         if len(chunks) > MOST_CONTEXT:
             yield f"and {len(chunks) - MOST_CONTEXT} more"
     for column in ("answer", "reference"):
-        if columns.get(column) and columns[column][n]:
-            yield f"{column}: {columns[column][n]}"
+        if questions.get(column) and questions[column][n]:
+            yield f"{column}: {questions[column][n]}"

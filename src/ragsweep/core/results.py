@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError
@@ -97,12 +97,8 @@ class DatasetFacts:
 
 
 @dataclass(frozen=True)
-class Result:
-    """One config, evaluated.
-
-    ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be generated lazily; it
-    is not stored with a record, but ``addresses`` has its key in the store.
-    """
+class Run:
+    """One evaluated config: its identity, its data, and the facts of its evaluation."""
 
     signature: str
     name: str  # the parameters that differ from its siblings: "top_k=3"
@@ -110,34 +106,77 @@ class Result:
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened as a user would type it
     dataset: DatasetFacts
-    summaries: Mapping[str, Summary]
-    groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
-    outcomes: QuestionResults
-    rankings: Mapping[str, str]
     stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
-    latency: Mapping[str, Mapping[str, float]] = field(
-        default_factory=dict
-    )  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
     indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
-    first_stage: Mapping[str, Summary] = field(
-        default_factory=dict
-    )  # before reranking; empty where nothing is reranked
-    reranking: Mapping[str, float] = field(default_factory=dict)  # changes of rank, and quantiles of its scores
-    targets: tuple[TargetResult, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that make an answer, by name
-    usage: Mapping[str, Mapping[str, float]] = field(
-        default_factory=dict
-    )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): their first cost
     state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is excluded from comparisons
-    race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
-    # by how much the best is "ahead" at least (NaN: unknown to the rule), the "rule" and its "guarantee"
-    qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: relevance, in TREC qrels format
-    evidence_runs: Mapping[str, str] = field(default_factory=dict)  # as rankings: by evidence (see ``trec_texts``)
+    race: Mapping[str, Any] = field(default_factory=dict)
+    """Of a config in a race: "asked" of "of" questions. A dropped one also has "ahead" (least lead of the best; NaN if
+    the rule gives none), the "rule" and its "guarantee"."""
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """The scores and costs of one config over all questions.
+
+    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms; ``usage`` maps "generate", "judge", "route" and
+    "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and money: the cost when first computed.
+    """
+
+    metrics: Mapping[str, Summary]
+    groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
+    first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
+    reranking: Mapping[str, float] = field(default_factory=dict)  # changes of rank, and quantiles of its scores
+    targets: tuple[TargetResult, ...] = ()
+    latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One config, evaluated."""
+
+    run: Run
+    questions: QuestionResults
+    summaries: Summaries
+
+    @property
+    def name(self) -> str:
+        """The config's name, as of a Failure."""
+        return self.run.name
+
+    def renamed(self, name: str) -> Result:
+        """Change the config's name."""
+        return replace(self, run=replace(self.run, name=name))
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """The data of one evaluation for the tracker only: neither the ledger nor a comparison reads it.
+
+    The mappings are from the address of a ranking to a text in TREC format, which may be generated lazily: of run files
+    (``rankings``) and their relevance labels (``qrels``), and of both by evidence (see ``trec_texts``). ``traces`` are
+    of single questions (see ``question_traces``).
+    """
+
+    rankings: Mapping[str, str] = field(default_factory=dict)
+    qrels: Mapping[str, str] = field(default_factory=dict)
+    evidence_runs: Mapping[str, str] = field(default_factory=dict)
     evidence_qrels: Mapping[str, str] = field(default_factory=dict)
-    traces: Sequence[Mapping[str, Any]] = ()  # of single questions, for the tracker only (see question_traces)
+    traces: Sequence[Mapping[str, Any]] = ()
+
+
+NO_ARTIFACTS = Artifacts()
+
+
+class Evaluation(NamedTuple):
+    """A result, and its artifacts."""
+
+    result: Result
+    artifacts: Artifacts
 
 
 @dataclass(frozen=True)
@@ -151,6 +190,10 @@ class Failure:
     traceback: str = ""
     started: float = 0.0
     ended: float = 0.0
+
+    def renamed(self, name: str) -> Failure:
+        """Change the config's name."""
+        return replace(self, name=name)
 
 
 class HumanLabel(NamedTuple):

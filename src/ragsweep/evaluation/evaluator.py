@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.question_results import EvidenceRanks, QuestionResults
-from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result, Summary, incomplete, objectives
+from ragsweep.core.results import (
+    COMPLETE,
+    PARTIAL,
+    Artifacts,
+    DatasetFacts,
+    Evaluation,
+    Result,
+    Run,
+    Summaries,
+    Summary,
+    incomplete,
+    objectives,
+)
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -71,7 +83,11 @@ class Evaluator:
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
-        """Run the config and score it. Latency is measured last, when everything is warm."""
+        """Run the config and score it."""
+        return self.evaluate_with_artifacts(experiment).result
+
+    def evaluate_with_artifacts(self, experiment: Experiment) -> Evaluation:
+        """Run the config and score it, for a tracker, too. Latency is measured last, when everything is warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
@@ -89,7 +105,7 @@ class Evaluator:
         failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
-        summaries, stages = collected.summarise(), self._traced_stages(graph, table)
+        metrics, stages = collected.summarise(), self._traced_stages(graph, table)
         reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
         address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
@@ -100,35 +116,42 @@ class Evaluator:
             self._traced(experiment, view, stages).without(is_lost),
             repeated.repetitions,
         )
-        return Result(
+        artifacts = Artifacts(
+            texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
+            texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
+            evidence_runs,
+            texts.evidence_qrels_texts(evidence_runs, coverage, searches),
+            QuestionTracer(experiment.config, graph, view, names, stages, scores, metrics).trace(table),
+        )
+        work = self._stages(before, graph)
+        summaries = Summaries(
+            metrics,
+            {
+                label: {name: collected.summarise(rows) for name, rows in of.items()}
+                for label, of in table.groups.items()
+            },
+            **self._reranked(experiment, table, rankings, failures),
+            targets=evaluate_targets(experiment.targets, metrics),
+            latency=summarise_latency(view, probes, self.executor),
+            usage=sum_up_usage(table, views),
+        )
+        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost))
+        state = _state(experiment, metrics)
+        run = self._run(experiment, stages=work, warnings=warnings, started=started, state=state)
+        return Evaluation(Result(run, questions, summaries), artifacts)
+
+    def _run(self, experiment: Experiment, **measured: Any) -> Run:
+        return Run(
             signature=experiment.signature,
             name=experiment.name,
             overrides=experiment.overrides,
             config=experiment.config,
             parameters=experiment.parameters,
             dataset=facts(experiment.dataset),
-            summaries=summaries,
-            targets=evaluate_targets(experiment.targets, summaries),
-            groups={
-                label: {value: collected.summarise(rows) for value, rows in values.items()}
-                for label, values in table.groups.items()
-            },
-            outcomes=questions,
-            rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
-            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
-            evidence_runs=evidence_runs,
-            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, searches),
-            traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
-            stages=self._stages(before, graph),
-            latency=summarise_latency(view, probes, self.executor),
-            indexes=self._indexes(graph),
-            **self._reranked(experiment, table, rankings, failures),
-            warnings=tuple(result_warnings(self.executor, experiment, views, repeated.lost)),
-            started=started,
+            indexes=self._indexes(experiment.graph),
+            addresses=experiment.graph.addresses,
             ended=time.time(),
-            addresses=graph.addresses,
-            usage=sum_up_usage(table, views),
-            state=_state(experiment, summaries),
+            **measured,
         )
 
     def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:

@@ -35,6 +35,8 @@ from ragsweep.core.results import (
     DatasetFacts,
     Failure,
     Result,
+    Run,
+    Summaries,
     Summary,
     TargetResult,
 )
@@ -56,7 +58,6 @@ DOUBLES = frozenset({"held", "top", "scores"})
 
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
-NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "outcomes", "traces"})
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Encoded:
 
     status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
-    text: str  # JSON: all fields except the columns of questions, and their layout
+    text: str  # JSON: the fields of run and summaries, and the layout of the columns of questions
     scores: bytes = b""  # columns of floats, concatenated, as little-endian doubles
     counts: bytes = b""  # columns of integers, as little-endian 64-bit integers
     own: bytes = b""  # JSON: text columns of this config, and its columns of nested values
@@ -82,17 +83,11 @@ class Encoded:
 
 
 def encode(outcome: Result | Failure) -> Encoded:
-    """Encode an outcome without its rankings, which are large and stored by the store and the tracker."""
-    plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
+    """Encode an outcome."""
     if isinstance(outcome, Failure):
-        return Encoded(FAILED, None, _to_json({"format": FORMAT, **plain}))
-    plain["dataset"] = {name: value for name, value in vars(outcome.run.dataset).items() if name != "held"}
-    plain["targets"] = list(map(vars, outcome.summaries.targets))
-    plain["summaries"], plain["first_stage"] = _rows(outcome.summaries.metrics), _rows(outcome.summaries.first_stage)
-    plain["groups"] = {
-        label: {value: _rows(group) for value, group in values.items()}
-        for label, values in outcome.summaries.groups.items()
-    }
+        return Encoded(FAILED, None, _to_json({"format": FORMAT, **vars(outcome)}))
+    dataset = {name: value for name, value in vars(outcome.run.dataset).items() if name != "held"}
+    plain = {**vars(outcome.run), "dataset": dataset, **_summaries_to_plain(outcome.summaries)}
     blocks: dict[str, dict[str, list[Any]]] = {kind: {} for kind in KINDS}
     layout = []
     for name, column in outcome.questions.items():
@@ -122,7 +117,7 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record; ``shared`` are the golden set's columns. Run files and qrels of the result are empty.
+    """Decode a record; ``shared`` are the golden set's columns.
 
     Raises:
         InputError: The record is damaged, or has another format.
@@ -136,16 +131,10 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         if encoded.status == FAILED:
             return Failure(**plain)
         plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
-        for name in ("summaries", "first_stage"):
-            plain[name] = _summaries(plain[name])
-        plain["groups"] = {
-            label: {value: _summaries(group) for value, group in values.items()}
-            for label, values in plain["groups"].items()
-        }
-        plain["targets"] = tuple(TargetResult(**target) for target in plain["targets"])
         plain["warnings"] = tuple(plain["warnings"])
         questions = _questions(plain.pop("columns"), encoded, shared, form)
-        return Result(**plain, outcomes=questions, rankings={})
+        summaries = _summaries_from_plain(plain)
+        return Result(Run(**plain), questions, summaries)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as fault:
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
@@ -249,6 +238,29 @@ def _interned(value: Any) -> Any:
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
+    """Return the fields of ``summaries`` as they are stored; its metrics are under the key "summaries"."""
+    groups = {
+        label: {value: _rows(group) for value, group in values.items()} for label, values in summaries.groups.items()
+    }
+    metrics = {"summaries": _rows(summaries.metrics), "first_stage": _rows(summaries.first_stage)}
+    plain = {name: value for name, value in vars(summaries).items() if name != "metrics"}
+    return {**plain, **metrics, "groups": groups, "targets": list(map(vars, summaries.targets))}
+
+
+def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
+    """Take the stored fields of the summaries out of a record's fields; earlier records lack some."""
+    plain["metrics"] = plain.pop("summaries")
+    stored = {one.name: plain.pop(one.name) for one in fields(Summaries) if one.name in plain}
+    for name in ("metrics", "first_stage"):
+        stored[name] = _summaries(stored[name])
+    stored["groups"] = {
+        label: {value: _summaries(group) for value, group in values.items()}
+        for label, values in stored["groups"].items()
+    }
+    return Summaries(**{**stored, "targets": tuple(TargetResult(**target) for target in stored["targets"])})
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:

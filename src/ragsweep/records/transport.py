@@ -2,7 +2,7 @@
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 
-``beside`` has the data outside the record: rankings, their labels, traces, and the partition of the questions.
+``beside`` has the data outside the record: the artifacts, and the questions of the holdout.
 """
 
 from __future__ import annotations
@@ -12,23 +12,31 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, Artifacts, Failure, Result
 from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 
-_TEXTS = ("rankings", "qrels", "evidence_runs", "evidence_qrels")
 _BLOCKS = ("scores", "counts", "own", "shared")
 _DIGEST, _LENGTH = 32, 8
 
 
-def to_bytes(name: str, outcome: Result | Failure, spent: Mapping[str, float]) -> bytes:
-    """Serialise an outcome, with the name of its object and the cost of its calls."""
+class Delivery(NamedTuple):
+    """An outcome, the cost of its calls, and its artifacts."""
+
+    outcome: Result | Failure
+    spent: Mapping[str, float]
+    artifacts: Artifacts = NO_ARTIFACTS
+
+
+def to_bytes(name: str, delivery: Delivery) -> bytes:
+    """Serialise a delivery, with the name of its object."""
+    outcome, spent, artifacts = delivery
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):
-        beside = {name: dict(getattr(outcome, name)) for name in _TEXTS}
-        beside |= {"traces": list(outcome.traces), "held": list(outcome.run.dataset.held)}
+        texts = {name: dict(table) for name, table in vars(artifacts).items() if name != "traces"}
+        beside = {**texts, "traces": list(artifacts.traces), "held": list(outcome.run.dataset.held)}
     blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
     facts = {
         "name": name,
@@ -44,8 +52,8 @@ def to_bytes(name: str, outcome: Result | Failure, spent: Mapping[str, float]) -
     return _digest(data) + data
 
 
-def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, float]]:
-    """Return an outcome and its cost; raises InputError unless `to_bytes` made the bytes under this name."""
+def from_bytes(name: str, data: bytes) -> Delivery:
+    """Restore a delivery; raises InputError unless `to_bytes` made the bytes under this name."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
         raise InputError("the outcome does not match its digest")
     try:
@@ -60,12 +68,14 @@ def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, floa
         scores, counts, own, shared, others = blocks
         digest = facts["digest"]
         encoded = Encoded(facts["status"], facts["signature"], facts["text"], scores, counts, own, shared, digest)
+        spent = {name: float(amount) for name, amount in facts["spent"].items()}
         outcome = decode(encoded, decode_shared(shared, digest) if digest else {})
-        if isinstance(outcome, Result):
-            beside = json.loads(others)
-            held, traces = tuple(beside.pop("held")), tuple(beside.pop("traces"))
-            outcome = replace(outcome, dataset=replace(outcome.run.dataset, held=held), traces=traces, **beside)
-        return outcome, {name: float(spent) for name, spent in facts["spent"].items()}
+        if isinstance(outcome, Failure):
+            return Delivery(outcome, spent)
+        beside = json.loads(others)
+        dataset = replace(outcome.run.dataset, held=tuple(beside.pop("held")))
+        outcome = replace(outcome, run=replace(outcome.run, dataset=dataset))
+        return Delivery(outcome, spent, Artifacts(traces=tuple(beside.pop("traces")), **beside))
     except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
         raise InputError(f"the outcome is not one of this job and version: {fault}") from None
 

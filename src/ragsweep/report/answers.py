@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
@@ -64,7 +65,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
             if best != now:
                 text = f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
                 yield Statement("", text, best._asdict())
-        yield from _search_lines(results[0])
+        yield from _search_lines(results[0].questions)
     thoughts = [text for result in results for text in result.questions.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
         text = f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
@@ -72,12 +73,12 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
     yield from _quadrant_lines(results)
 
 
-def _search_lines(result: Result) -> Iterator[Statement]:
+def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
     """Count the searched questions, of those that need it and of conversation; nothing without conversation."""
-    needed, searched = (result.questions.get(name) for name in ("needs_retrieval", "searched"))
+    needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
-    keywords = result.questions.get("keyword_coverage") or [math.nan] * len(needed)
+    keywords = questions.get("keyword_coverage") or [math.nan] * len(needed)
     for is_needed, kind in ((True, "questions for the corpus"), (False, "conversation")):
         rows = [n for n, one in enumerate(needed) if bool(one) is is_needed]
         found = [keywords[n] for n in rows if not math.isnan(keywords[n])]

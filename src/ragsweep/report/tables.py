@@ -17,6 +17,7 @@ from ragsweep.core.results import (
     DatasetFacts,
     Failure,
     Result,
+    Run,
     Summary,
     below_coverage,
     judged_metrics,
@@ -135,10 +136,11 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty where not
     measured. Text that a spreadsheet would take for a formula is quoted.
     """
-    records: list[Result | Failure] = [*results, *failures]
-    names = dict.fromkeys(name for record in records for name in record.parameters)
-    swept = [name for name in names if len({record.parameters.get(name) for record in records}) > 1]
-    lines = [_line(record, swept) for record in records]
+    runs: list[Run | Failure] = [*(result.run for result in results), *failures]
+    names = dict.fromkeys(name for run in runs for name in run.parameters)
+    swept = [name for name in names if len({run.parameters.get(name) for run in runs}) > 1]
+    notes = [*map(weighted_note, results), *([""] * len(failures))]
+    lines = [_line(run, note, swept) for run, note in zip(runs, notes, strict=True)]
     metrics = dict.fromkeys(name for result in results for name in result.summaries.metrics)
     for line, result in zip(lines, results, strict=False):
         for name in metrics:
@@ -148,13 +150,15 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
 
 def _config(result: Result) -> dict[str, Any]:
-    """Return one result in JSON types, without question table and rankings, which are separate files."""
-    left_out = {"summaries", "outcomes", "rankings", "qrels", "addresses"}
+    """Return one result in JSON types, without the table of questions, which is a separate file."""
+    run = {name: value for name, value in vars(result.run).items() if name != "addresses"}
     groups = {
         label: {value: _summaries(part) for value, part in of.items()} for label, of in result.summaries.groups.items()
     }
     return {
-        **{name: value for name, value in vars(result).items() if name not in left_out},
+        **run,
+        **vars(result.summaries),
+        **{"evidence_runs": {}, "evidence_qrels": {}, "traces": []},  # of format 1, without a value for stored results
         "weighted": weighted_note(result),
         "dataset": {name: value for name, value in vars(result.run.dataset).items() if name != "held"},
         "metrics": _summaries(result.summaries.metrics),
@@ -184,16 +188,16 @@ def _strict(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
-    line: dict[str, Any] = {"config": record.name}
-    if isinstance(record, Result):
-        status = "finished" if record.run.state == COMPLETE else record.run.state.lower()
-        line |= {"status": status, "error": "", "signature": record.run.signature}
-        line |= {"dataset": record.run.dataset.name, "n_questions": record.run.dataset.questions}
-        line |= {"weighted": note} if (note := weighted_note(record)) else {}
+def _line(run: Run | Failure, weights: str, swept: Sequence[str]) -> dict[str, Any]:
+    line: dict[str, Any] = {"config": run.name}
+    if isinstance(run, Run):
+        status = "finished" if run.state == COMPLETE else run.state.lower()
+        line |= {"status": status, "error": "", "signature": run.signature}
+        line |= {"dataset": run.dataset.name, "n_questions": run.dataset.questions}
+        line |= {"weighted": weights} if weights else {}
     else:
-        line |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
-    return {**line, **{f"params.{name}": record.parameters.get(name, "") for name in swept}}
+        line |= {"status": "failed", "error": run.error, "signature": "", "dataset": "", "n_questions": ""}
+    return {**line, **{f"params.{name}": run.parameters.get(name, "") for name in swept}}
 
 
 def _columns(name: str, summary: Summary | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summaries
 from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
@@ -21,7 +21,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
     if not results:
         return
     if len(results) == 1:
-        yield Statement("targets", f"{_met(results[0])} · {CONVENTIONS}", _counts(results[0]))
+        yield Statement("targets", f"{_met(results[0].summaries)} · {CONVENTIONS}", _counts(results[0].summaries))
         for target in results[0].summaries.targets:
             if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
                 unsure = "" if target.sure else ", but its interval lies on both sides of the target"
@@ -34,7 +34,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
     same: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         missed = [target.metric for target in result.summaries.targets if target.verdict not in (PASS, NOT_JUDGED)]
-        same.setdefault((_met(result), *missed), []).append(result)
+        same.setdefault((_met(result.summaries), *missed), []).append(result)
     ordered = sorted(same.items(), key=lambda item: -count_met(item[1][0].summaries.targets)[0])
     yield Statement("targets", CONVENTIONS)
     for (met, *missed), group in ordered[:MOST_LINES]:
@@ -42,18 +42,16 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
         configs = f"all {len(group)} configs" if len(group) == len(results) else f"{rounded(group[0].name)}{more}"
         rest = f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
         text = f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
-        yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0])})
+        yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0].summaries)})
     if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
         yield Statement("", f"and {hidden} configs that meet no more; see results.json", {"hidden": hidden})
 
 
-def _counts(result: Result) -> dict[str, int]:
+def _counts(summaries: Summaries) -> dict[str, int]:
     names = ("met", "targets", "ideals_reached", "ideals")
-    return dict(
-        zip(names, (*count_met(result.summaries.targets), *count_ideals(result.summaries.targets)), strict=True)
-    )
+    return dict(zip(names, (*count_met(summaries.targets), *count_ideals(summaries.targets)), strict=True))
 
 
-def _met(result: Result) -> str:
-    form = "{met} of {targets} met" + (", {ideals_reached} of {ideals} ideals" if _counts(result)["ideals"] else "")
-    return form.format(**_counts(result))
+def _met(summaries: Summaries) -> str:
+    form = "{met} of {targets} met" + (", {ideals_reached} of {ideals} ideals" if _counts(summaries)["ideals"] else "")
+    return form.format(**_counts(summaries))

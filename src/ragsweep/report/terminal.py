@@ -101,7 +101,8 @@ class Terminal:
         names = (*objectives(result.run.config), *headline)
         first = next((result.summaries.metrics[name] for name in names if name in result.summaries.metrics), None)
         value = f" · {first.name} {cell(first)}" if first else ""
-        self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
+        seconds = result.run.ended - result.run.started
+        self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {seconds:.1f} s")
 
     def failed(self, failure: Failure, number: int, jobs: int) -> None:
         """Print the line of a failed job."""

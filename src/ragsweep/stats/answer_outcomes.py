@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Run
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import SERVED, ContextEffect, Success
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -38,11 +38,11 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
-    bases = [result for result in answered if _without_context(result)]
+    bases = [result for result in answered if _without_context(result.run)]
     pairs = []
     for result in answered:
-        base = next((base for base in bases if _alike(base, result, success_of(result).metric)), None)
-        if base is not None and not _without_context(result):
+        base = next((base for base in bases if _alike(base, result.run, success_of(result).metric)), None)
+        if base is not None and not _without_context(result.run):
             success = success_of(result)
             pairs.append(
                 ContextPair(base, result, success, context_effect.compare(base.questions, result.questions, success))
@@ -89,11 +89,11 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint
     return curves
 
 
-def _without_context(result: Result) -> bool:
-    chosen = result.run.config.get("retriever")
+def _without_context(run: Run) -> bool:
+    chosen = run.config.get("retriever")
     return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
 
 
-def _alike(base: Result, result: Result, metric: str) -> bool:
-    same = base.run.dataset.golden_digest == result.run.dataset.golden_digest and metric in base.questions
-    return same and all(base.run.config.get(key) == result.run.config.get(key) for key in SAME)
+def _alike(base: Result, run: Run, metric: str) -> bool:
+    same = base.run.dataset.golden_digest == run.dataset.golden_digest and metric in base.questions
+    return same and all(base.run.config.get(key) == run.config.get(key) for key in SAME)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.missing import remedy
-from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, below_coverage
+from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, Run, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progress", "rerun", "headline", "objective",
@@ -45,7 +45,7 @@ COMPUTED = Factor("computed with", "one dtype, model or library version", "anoth
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List the differences between two configs; an exchanged part is one factor, including its parameters."""
-    differing = differing_parameters(one, other)
+    differing = differing_parameters(one.run, other.run)
 
     def exchanged(part: str) -> bool:
         return part in differing or _kind(one.run.config, part) != _kind(other.run.config, part)
@@ -53,21 +53,21 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     # the outermost exchanged part around each parameter, else the parameter itself
     parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
     changed = tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
-    return (*changed, COMPUTED) if computed_otherwise(one, other) else changed
+    return (*changed, COMPUTED) if computed_otherwise(one.run, other.run) else changed
 
 
-def computed_otherwise(one: Result, other: Result) -> bool:
+def computed_otherwise(one: Run, other: Run) -> bool:
     """Return whether equal settings gave rankings with different addresses: because of dtype, model file or library."""
-    addresses = [result.run.addresses.get("ranking", "") for result in (one, other)]
+    addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
-    alike = one.run.dataset.corpus_digest == other.run.dataset.corpus_digest
+    alike = one.dataset.corpus_digest == other.dataset.corpus_digest
     return all(addresses) and addresses[0] != addresses[1] and same and alike
 
 
-def differing_parameters(one: Result, other: Result) -> list[str]:
+def differing_parameters(one: Run, other: Run) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
-    names = sorted({*one.run.parameters, *other.run.parameters})
-    differing = [name for name in names if one.run.parameters.get(name) != other.run.parameters.get(name)]
+    names = sorted({*one.parameters, *other.parameters})
+    differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
     return [name for name in differing if not name.startswith(OF_NO_MATTER)]
 
 

@@ -30,7 +30,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     The metric is one of ``RISING``, the configs differ in nothing else, and no question's score contradicts it. Empty
     where any of this is false.
     """
-    if not matrix.metric.startswith(RISING) or not set(differing_parameters(one, other)) <= set(LENGTHENING):
+    if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
     first, second = _lengths(one), _lengths(other)
     longer = all(map(operator.ge, first, second))
@@ -65,7 +65,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
     tokens = [result.summaries.metrics[TOKENS].value for result in (before, after)]
     keys = tuple(
         name
-        for name in differing_parameters(before, after)
+        for name in differing_parameters(before.run, after.run)
         if name in LENGTHENING or name.partition(".")[0] == "chunker"
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.evidence_traces import Traces, read_traces
@@ -121,7 +122,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     for row, name in zip(traces.question.tolist(), names, strict=True):
         fates[traces.questions[row]] = (*fates.get(traces.questions[row], ()), name)
     lost_by = {name: min(filter(None, all_), key=STAGES.index, default="") for name, all_ in fates.items()}
-    unsolved = _unsolved(result, lost_by, success)
+    unsolved = _unsolved(result.questions, lost_by, success)
     return Funnel(
         config=result.name,
         top_k=traces.top_k,
@@ -181,11 +182,11 @@ def _any(ranks: list[Numbers]) -> Flags:
     return np.asarray(np.any([one > 0 for one in ranks], axis=0)) if ranks else np.zeros(0, dtype=bool)
 
 
-def _unsolved(result: Result, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
+def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
     """Return for the questions with all evidence in the context and a scored answer whether it fails."""
-    if success is None or "answer" not in result.questions or success.metric not in result.questions:
+    if success is None or "answer" not in questions or success.metric not in questions:
         return {}
-    scores = zip(result.questions["question_id"], result.questions[success.metric], strict=True)
+    scores = zip(questions["question_id"], questions[success.metric], strict=True)
     return {
         name: not success.solves(score) for name, score in scores if lost_by.get(name) == "" and not math.isnan(score)
     }

@@ -110,7 +110,7 @@ def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matr
     columns = {"": own} | alone
     return score_matrix(
         [
-            replace(result, name=leg, outcomes=result.questions.with_columns({metric: column}))
+            replace(result.renamed(leg), questions=result.questions.with_columns({metric: column}))
             for leg, column in columns.items()
         ],
         metric,

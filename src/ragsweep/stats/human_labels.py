@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
@@ -103,8 +104,8 @@ def match_labels(
             unused[NO_QUESTION] += 1
             continue
         places = [row[label.question] for row in numbers]
-        keys = [_case(result, place, reads) for result, place in zip(results, places, strict=True)]
-        answers = [_text(result, place) for result, place in zip(results, places, strict=True)]
+        keys = [_case(result.questions, place, reads) for result, place in zip(results, places, strict=True)]
+        answers = [_text(result.questions, place) for result, place in zip(results, places, strict=True)]
         owner = _owner(label.run, results, runs)
         rows, reason = _rows(label, owner, keys, answers)
         if reason:
@@ -117,7 +118,7 @@ def match_labels(
             values[rows, n] = label.value
             drawn.setdefault(source, np.zeros(shape[1], dtype=bool))[n] = True
     cases = [
-        _numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
+        _numbered([_case(result.questions, row[name], reads) for result, row in zip(results, numbers, strict=True)])
         for name in matrix.questions
     ]
     by_config = np.array(cases, dtype=np.int64).reshape(shape[::-1]).T
@@ -156,18 +157,18 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
     return owners[0] if owners else None
 
 
-def _case(result: Result, place: int, reads: Sequence[str]) -> Hashable:
+def _case(questions: QuestionResults, place: int, reads: Sequence[str]) -> Hashable:
     """Return what a metric reads of the outcome of one question."""
-    parts = {"answer": _text(result, place), "context": tuple(_cell(result, "context", place) or ())}
+    parts = {"answer": _text(questions, place), "context": tuple(_cell(questions, "context", place) or ())}
     return tuple(parts[name] for name in reads)
 
 
-def _text(result: Result, place: int) -> str:
-    return _plain(_cell(result, "answer", place) or "")
+def _text(questions: QuestionResults, place: int) -> str:
+    return _plain(_cell(questions, "answer", place) or "")
 
 
-def _cell(result: Result, name: str, place: int) -> Any:
-    column = result.questions.get(name)
+def _cell(questions: QuestionResults, name: str, place: int) -> Any:
+    column = questions.get(name)
     return column[place] if column else None
 
 

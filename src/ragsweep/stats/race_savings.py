@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ragsweep.core.results import DROPPED, Result
+from ragsweep.core.results import DROPPED, Result, Summaries
 
 
 class Saved(NamedTuple):
@@ -32,14 +32,14 @@ def saved(results: Sequence[Result]) -> Saved:
     """Sum a race's savings from its records."""
     gone, questions = dropped(results), results[0].run.dataset.questions
     rest = [(one, one.run.race["of"] / one.run.race["asked"] - 1) for one in gone if one.run.race["asked"]]
-    calls = sum(_spent(one, "calls") * more for one, more in rest)
-    money = sum(_spent(one, "money") * more for one, more in rest if _spent(one, "calls"))
-    needed = sum(_spent(one, "calls") for one in results) + calls
+    calls = sum(_spent(one.summaries, "calls") * more for one, more in rest)
+    money = sum(_spent(one.summaries, "money") * more for one, more in rest if _spent(one.summaries, "calls"))
+    needed = sum(_spent(one.summaries, "calls") for one in results) + calls
     left = sum(one.run.race["of"] - one.run.race["asked"] for one in gone)
     return Saved(left, questions * len(results), calls, needed, money)
 
 
-def _spent(result: Result, what: str) -> float:
+def _spent(summaries: Summaries, what: str) -> float:
     """Sum the cost of a result's answers and verdicts; money is NaN where a part is unknown."""
     unknown = 0.0 if what == "calls" else math.nan
-    return float(sum(usage.get(what, unknown) for usage in result.summaries.usage.values() if usage.get("calls")))
+    return float(sum(usage.get(what, unknown) for usage in summaries.usage.values() if usage.get("calls")))

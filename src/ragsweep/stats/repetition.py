@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import cluster_scores
@@ -93,7 +94,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
         matrix: Their scores of a metric, in rows of the same order.
         share: Of the baseline's scores, which the others are compared with.
     """
-    tables = [_read(result, matrix) for result in results]
+    tables = [_read(result.questions, matrix) for result in results]
     counts = tuple(table.scores.shape[1] for table in tables)
     sampled = all((table.cases != "").any() for table in tables)
     if not matrix.questions or (max(counts) < 2 and not sampled):
@@ -127,12 +128,12 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
     )
 
 
-def _read(result: Result, matrix: Matrix) -> _Repetitions:
+def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
     """Read a config's repetitions of a metric; without any, one without noise."""
-    repeated, count = result.questions.repetitions, len(matrix.questions)
+    repeated, count = questions.repetitions, len(matrix.questions)
     if repeated is None or matrix.metric not in repeated.scores:
         return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
-    places = {name: n for n, name in enumerate(result.questions["question_id"])}
+    places = {name: n for n, name in enumerate(questions["question_id"])}
     rows = [places[name] for name in matrix.questions]
     scores = repeated.scores[matrix.metric][rows]
     if matrix.metric not in repeated.judged:

@@ -145,8 +145,9 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
             f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
             " evaluates it here"
         )
-    now = (replace(found.result, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
-    if any(computed_otherwise(found.result, result) for result in now):
+    run = found.result.run
+    now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
+    if any(computed_otherwise(run, one) for one in now):
         yield (
             f"baseline={declared}: with the same settings it was computed in another dtype, or by other versions of"
             " models or libraries; declare it by overrides, which evaluates it here"

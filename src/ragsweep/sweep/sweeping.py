@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
-from ragsweep.core.results import PARTIAL, Result
+from ragsweep.core.results import PARTIAL, Evaluation, Result
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, Record, Sweep
@@ -38,7 +38,7 @@ from ragsweep.sweep.running.hydra_launch import through_launcher
 from ragsweep.sweep.running.jobs import Partial, TargetsMissed, attempt, check_scored, name_job
 from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.running.multirun import Ending, Multirun
-from ragsweep.sweep.running.recording import OutcomeWriter, log_single
+from ragsweep.sweep.running.recording import OutcomeWriter, log_single, mask_traces
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_run import Search
 
@@ -141,7 +141,7 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
     writer = OutcomeWriter(context, job.number)
-    result = attempt(context, job, writer)
+    result, artifacts = attempt(context, job, writer)
     terminal.spent(context.session.services.meter)
     result, record = writer.record(result)
     if name := result.run.config.get("name"):
@@ -150,7 +150,8 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     views = ledger.holdout_views(result.run.dataset.undivided)
     show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
     texts = context.session.page_texts([result], context.secrets)
-    run_id = log_single(tracker, result, writer.placement(record), partial(single_run, result, views, texts))
+    evaluated = Evaluation(result, mask_traces(artifacts, context.secrets))
+    run_id = log_single(tracker, evaluated, writer.placement(record), partial(single_run, result, views, texts))
     ledger.mark_tracked(record, run_id)
     terminal.next_steps([(tracker.view_command(), f"the run {run_id[:8]}")])
     check_scored(result)

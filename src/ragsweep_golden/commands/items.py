@@ -11,7 +11,7 @@ from ragsweep.commands.command_line import Parser, add_path, print_document, usu
 from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import COMPLETE, Result
+from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
 from ragsweep.stats.comparable import HOW_MEASURED, shared_metrics
@@ -68,7 +68,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     """Return the complete results of all sweeps, and notes; raises InputError if the sweeps' questions differ."""
     first = next(iter(sweeps))
     for name, results in sweeps.items():
-        if _subject(results[0]) != _subject(sweeps[first][0]):
+        if _subject(results[0].run) != _subject(sweeps[first][0].run):
             fact = f"has another golden set, partition or corpus than {first}"
             raise InputError(f"{name}: {fact}; give sweeps of the same")
     pooled = [result for results in sweeps.values() for result in results]
@@ -79,9 +79,9 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     return complete, [f"{counted(left, 'config')} left out: PARTIAL, or dropped by a race"] if left else []
 
 
-def _subject(result: Result) -> tuple[Any, ...]:
-    measured = (result.run.parameters.get(name) for name in HOW_MEASURED)
-    return result.run.dataset.golden_digest, result.run.dataset.corpus_digest, *measured
+def _subject(run: Run) -> tuple[Any, ...]:
+    measured = (run.parameters.get(name) for name in HOW_MEASURED)
+    return run.dataset.golden_digest, run.dataset.corpus_digest, *measured
 
 
 def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> ItemReport:

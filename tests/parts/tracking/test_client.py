@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.results import PARTIAL, Failure
+from ragsweep.core.results import PARTIAL, Artifacts, Failure
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
-from support.results import a_result, summary
+from support.results import RANKED, a_result, summary
 from support.servers.tracking_server import client, content, files
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
@@ -44,7 +44,7 @@ def tracker(request: pytest.FixtureRequest) -> Mlflow:
 
 def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
-    run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, "3")))
+    run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, "3"), RANKED))
     tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
 
     assert run.info.run_name == "top_k=3"
@@ -96,7 +96,7 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     import yaml
     from pyarrow import parquet
 
-    run = tracker.log_result(a_result())
+    run = tracker.log_result(a_result(), artifacts=RANKED)
     assert files(tracker, run) == {"config.yaml", "outcomes.parquet", "rankings"}
     assert gzip.decompress(content(tracker, run, "rankings/ab12ab12ab12.trec.gz")) == b"a Q0 x 1 1.5 top_k=3\n"
     config = yaml.safe_load(content(tracker, run, "config.yaml"))
@@ -113,9 +113,10 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    first = tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, "3"))
-    again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
-    tracker.log_result(again, RunPlacement(parent, "5"))
+    ranked = Artifacts(RANKED.rankings, {"ab12" * 16: "a 0 x 1\n"})
+    first = tracker.log_result(a_result(), RunPlacement(parent, "3"), ranked)
+    again = Artifacts({"ab12" * 16: "not written again", "cd34" * 16: "other"})
+    tracker.log_result(a_result(name="top_k=5"), RunPlacement(parent, "5"), again)
     tracker.close_sweep(parent, "KILLED", {}, {})
     assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
     names = {f"rankings/{name}" for name in ("ab12ab12ab12.trec.gz", "ab12ab12ab12.qrels", "cd34cd34cd34.trec.gz")}
@@ -183,9 +184,9 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
 
 def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    broken = a_result(name="broken", rankings={"../x": "text"}, questions={"a": [1], "b": [1, 2]})
+    broken = a_result(name="broken", questions={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
-        tracker.log_result(broken, RunPlacement(parent, "0"))
+        tracker.log_result(broken, RunPlacement(parent, "0"), Artifacts({"../x": "text"}))
     query = f"tags.`mlflow.parentRunId` = '{parent}'"
     (run,) = client(tracker).search_runs([client(tracker).get_run(parent).info.experiment_id], query)
     assert run.info.status == "FAILED"

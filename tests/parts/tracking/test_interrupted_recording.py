@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.results import Failure
+from ragsweep.core.results import Artifacts, Failure
 from ragsweep.parts.tracking import Child, Mlflow, RunPlacement, contents
 from ragsweep.parts.tracking import client as tracking_client
 from ragsweep.parts.tracking import files as artifacts
 from ragsweep.parts.tracking.database import local_folder as local
-from support.results import a_result, changed, summary
+from support.results import RANKED, a_result, summary
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client, content, files
 
@@ -73,7 +73,7 @@ def kept(tracker: Mlflow, run: Any, folder: str | None = None) -> dict[str, byte
 def complete(tracker: Mlflow, parent: str) -> dict[str, Any]:
     """Do what a resume does for job 0, and return what MLflow then shows of it."""
     left = tracker.children(parent, ["0"]).get("0")
-    tracker.log_result(a_result(), RunPlacement(parent, "0", left.run_id if left else None))
+    tracker.log_result(a_result(), RunPlacement(parent, "0", left.run_id if left else None), RANKED)
     tracker.end_abandoned(parent)
     finished = [run for run in below(tracker, parent) if run.info.status == "FINISHED"]
     assert {run.info.status for run in below(tracker, parent)} <= {"FINISHED", "KILLED"}
@@ -83,7 +83,7 @@ def complete(tracker: Mlflow, parent: str) -> dict[str, Any]:
 
 def undisturbed(tracker: Mlflow) -> dict[str, Any]:
     parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, "0"))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     (run,) = below(tracker, parent)
     return seen(tracker, parent, run)
 
@@ -103,7 +103,7 @@ def record(parent, step):
             os.kill(os.getpid(), signal.SIGKILL)
     sqlalchemy.event.listen(sqlalchemy.engine.Engine, "commit", count)
     sys.addaudithook(lambda event, _: count() if event == "os.rename" else None)
-    tracker.log_result(a_result(), RunPlacement(parent, "0"))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     os._exit(0)
 
 tracker = Mlflow(sys.argv[1], "interrupted")
@@ -142,7 +142,7 @@ def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow, 
 
 def test_mirroring_again_what_is_finished_changes_nothing(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, "0"))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     (run,) = below(tracker, parent)
     before = seen(tracker, parent, run)
     assert complete(tracker, parent) == before
@@ -194,7 +194,7 @@ def test_run_that_is_left_in_the_middle_says_so_and_can_be_completed(
 ) -> None:
     parent, oracle = sweep(tracker), undisturbed(tracker)
     with pytest.raises(type(error)):
-        tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(error)}), RunPlacement(parent, "0"))
+        tracker.log_result(a_result(), RunPlacement(parent, "0"), Artifacts({"ab12" * 16: Bomb(error)}))
     assert [run.info.status for run in below(tracker, parent)] == [status]
     assert complete(tracker, parent) == oracle
 
@@ -227,7 +227,7 @@ def test_children_are_found_by_job_on_all_pages(tracker: Mlflow, monkeypatch: py
 
 def test_of_two_runs_of_one_job_the_finished_one_stays(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    older, younger = (tracker.log_result(a_result(), RunPlacement(parent, "0")) for _ in range(2))
+    older, younger = (tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED) for _ in range(2))
     client(tracker).update_run(older, status="RUNNING")
     for _ in range(2):
         assert tracker.children(parent) == {"0": Child(younger, "FINISHED")}
@@ -260,7 +260,7 @@ def test_large_config_arrives_whole_also_when_it_is_adopted_half_written(tracker
     parent = sweep(tracker)
     bomb = {"ab12" * 16: Bomb(KeyboardInterrupt())}
     with pytest.raises(KeyboardInterrupt):
-        tracker.log_result(changed(large, rankings=bomb), RunPlacement(parent, "0"))
+        tracker.log_result(large, RunPlacement(parent, "0"), Artifacts(bomb))
     left = tracker.children(parent)["0"]
     run = client(tracker).get_run(tracker.log_result(large, RunPlacement(parent, "0", left.run_id)))
     assert {key: value for key, value in run.data.params.items() if key != "prompt"} == {
@@ -354,7 +354,7 @@ def test_outage_is_told_at_once_and_what_it_missed_can_be_sent_later(gate: Gate)
     gate.shut()
     for _ in range(5):
         with pytest.raises(TrackingError, match=r"no MLflow server answers.*`ragsweep sync`"):
-            tracker.log_result(a_result(), RunPlacement(parent, "0"))
+            tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     gate.reopen()
     assert complete(tracker, parent) == oracle
 
@@ -364,11 +364,11 @@ def test_server_that_hangs_is_waited_for_once(gate: Gate) -> None:
     parent = sweep(tracker)
     gate.answer = hang
     with pytest.raises(TrackingError, match="timed out"):
-        tracker.log_result(a_result(), RunPlacement(parent, "0"))
+        tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     asked = len(gate.requests)
     for _ in range(100):
         with pytest.raises(TrackingError, match="timed out"):
-            tracker.log_result(a_result(), RunPlacement(parent, "0"))
+            tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     assert len(gate.requests) == asked
 
 
@@ -399,7 +399,7 @@ def test_config_whose_answers_get_lost_is_completed_once(gate: Gate, lost: int) 
     cut = len(gate.requests) + lost
     gate.answer = lambda number: number != cut
     with pytest.raises(TrackingError):
-        tracker.log_result(a_result(), RunPlacement(parent, "0"))
+        tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     gate.answer = lambda number: True
     assert complete(tracker, parent) == oracle
 

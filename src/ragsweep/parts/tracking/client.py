@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, PARTIAL, TRACES, Artifacts, DatasetFacts, Failure, Result
+from ragsweep.core.results import Run as ConfigRun
 from ragsweep.parts.tracking import contents, files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import (
@@ -212,22 +213,22 @@ class Mlflow:
             sent = [RunTag(files.key(name), files.short_tag(value)) for name, value in tags.items()]
             self._client.log_batch(run_id, tags=sent)
 
-    def log_result(self, result: Result, at: RunPlacement = ALONE) -> str:
+    def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Record a config as a run and return the run's id.
 
         Rankings are written to the parent, where siblings share them, or without a parent to the run itself; existing
         ones are not rendered again. A PARTIAL result is a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
-        with self._connection.opened(), self._run(result, at, files.tags(result), status) as run:
+        with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:
             written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
             contents.log_values(self._connection, run, result.run.parameters, files.metrics(result), written)
             contents.log_dataset(self._connection, run.id, result.run.dataset)
             home = self._connection.parent(at.parent) if at.parent else run
-            contents.log_rankings(self._connection, home, result)
-            prompts.link(self._connection, run, result)
-            if result.traces:
-                traces.send(self._connection, run, result.traces, result.run.started)
+            contents.log_rankings(self._connection, home, artifacts)
+            prompts.link(self._connection, run, result.run)
+            if artifacts.traces:
+                traces.send(self._connection, run, artifacts.traces, result.run.started)
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
@@ -279,7 +280,7 @@ class Mlflow:
 
     @contextmanager
     def _run(
-        self, record: Result | Failure, at: RunPlacement, tags: dict[str, str], status: str
+        self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
         """Open the run of one config and end it: with ``status`` on success, else FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)

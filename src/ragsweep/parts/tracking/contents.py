@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ragsweep.core.results import DatasetFacts, Result
+from ragsweep.core.results import Artifacts, DatasetFacts
 from ragsweep.parts.tracking import files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun
 
@@ -90,13 +90,13 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
 
-def log_rankings(connection: Connection, home: OpenRun, result: Result) -> None:
+def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> None:
     """Write rankings and their qrels; existing files are not rendered again."""
     tables = {
-        "trec.gz": result.rankings,
-        "qrels": result.qrels,
-        "evidence.trec.gz": result.evidence_runs,
-        "evidence.qrels": result.evidence_qrels,
+        "trec.gz": artifacts.rankings,
+        "qrels": artifacts.qrels,
+        "evidence.trec.gz": artifacts.evidence_runs,
+        "evidence.qrels": artifacts.evidence_qrels,
     }
     texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
     new = files.missing(home.artifacts, list(texts), connection.uri) if texts else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ragsweep.core.results import DatasetFacts, Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Failure, Result
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 
@@ -35,7 +35,7 @@ class NoTracking:
     def reopen_sweep(self, run_id: str) -> None:
         """Do nothing."""
 
-    def log_result(self, result: Result, at: RunPlacement = ALONE) -> str:
+    def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Return the given id, or an empty one."""
         return at.adopt or ""
 

@@ -9,19 +9,19 @@ from contextlib import nullcontext
 from string import Formatter
 from typing import Any
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Run
 from ragsweep.parts.tracking.connection import Connection, OpenRun
 from ragsweep.parts.tracking.database import database_path
 
 _log = logging.getLogger(__name__)
 
 
-def link(connection: Connection, run: OpenRun, result: Result) -> None:
+def link(connection: Connection, run: OpenRun, config: Run) -> None:
     """Link a run to its prompt, registering a new one; a failure is one warning, and ends the linking of prompts."""
-    prompt = (result.run.config.get("llm") or {}).get("prompt")
+    prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
-    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', result.run.parameters.get('prompt', 'prompt'))}"
+    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', config.parameters.get('prompt', 'prompt'))}"
     try:
         with connection.as_default(run.experiment):
             key = f"{name} {prompt}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import read_numbers, short, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
@@ -66,7 +66,7 @@ def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str)
             recall = next((one for one in ordered[0].summaries.metrics if one.startswith("ann_recall")), metric)
             panels = [
                 CostPanel(recall, [one.summaries.metrics[recall].value for one in ordered], ()),
-                _times("search, ms", [_milliseconds(one, "retrieve") for one in ordered]),
+                _times("search, ms", [_milliseconds(one.summaries, "retrieve") for one in ordered]),
                 _times("build, s", [_total(found["seconds"] for found in one.run.indexes.values()) for one in ordered]),
             ]
             figure = _draw(name, [one.run.parameters[key] for one in ordered], [one.name for one in ordered], panels)
@@ -89,7 +89,7 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
         means, texts = [one.value for one in summaries], [cell(one) for one in summaries]
         panels = [
             CostPanel(recall, means, texts, interval_bars(summaries, MUTED)),
-            _times("question, ms", [_milliseconds(one, "embed_queries", "retrieve") for one in ordered]),
+            _times("question, ms", [_milliseconds(one.summaries, "embed_queries", "retrieve") for one in ordered]),
             _builds(ordered),
         ]
         figure = _draw(name, values, [one.name for one in ordered], panels)
@@ -137,8 +137,8 @@ def _times(title: str, values: Sequence[float]) -> CostPanel:
     return CostPanel(title, values, [f"{number(one, unit)} {unit}" if math.isfinite(one) else "" for one in values])
 
 
-def _milliseconds(result: Result, *stages: str) -> float:
-    return _total(found["p50_ms"] for stage, found in result.summaries.latency.items() if stage.startswith(stages))
+def _milliseconds(summaries: Summaries, *stages: str) -> float:
+    return _total(found["p50_ms"] for stage, found in summaries.latency.items() if stage.startswith(stages))
 
 
 def _total(amounts: Iterator[float]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list
@@ -27,7 +28,7 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
     note = "On the scale of the retriever or reranker; a min_score cuts off all to its left."
     yield from _charts(chosen, ("context_scores",), scores_of_context, note, "Scores of all chunks of the context")
     note = "The length of the ranking: how many results each question got."
-    varied = [one for one in chosen if len(set(_finite(one, "retrieved").tolist())) > 1]
+    varied = [one for one in chosen if len(set(_finite(one.questions, "retrieved").tolist())) > 1]
     yield from _charts(varied, ("retrieved",), numbers_of_results, note, "Numbers of results")
 
 
@@ -35,7 +36,9 @@ def _charts(
     chosen: Sequence[Result], columns: Sequence[str], draw: Callable[[Result], Figure], note: str, title: str
 ) -> Iterator[Block]:
     measured = [
-        one for one in chosen if all(name in one.questions for name in columns) and len(_finite(one, columns[0]))
+        one
+        for one in chosen
+        if all(name in one.questions for name in columns) and len(_finite(one.questions, columns[0]))
     ]
     distinct = {str(one.questions[columns[0]]): one for one in reversed(measured)}
     if distinct:
@@ -68,14 +71,14 @@ def scores_of_context(result: Result) -> Figure:
 
 def numbers_of_results(result: Result) -> Figure:
     """Draw how many questions got how many results."""
-    counts = _finite(result, "retrieved")
+    counts = _finite(result.questions, "retrieved")
     width = math.ceil((counts.max() - counts.min() + 1) / BARS)
     return _histogram([("questions", counts, ACCENT)], "results", "questions", float(width))
 
 
-def _finite(result: Result, column: str) -> NDArray[np.float64]:
+def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
     """Return the finite numbers of a column, including the items of lists."""
-    values: Sequence[Any] = result.questions.get(column) or ()
+    values: Sequence[Any] = questions.get(column) or ()
     flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     numbers = np.array(flat, dtype=np.float64)
     return numbers[np.isfinite(numbers)]

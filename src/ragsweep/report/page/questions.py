@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.question_results import JUDGE
+from ragsweep.core.question_results import JUDGE, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.page_texts import PageTexts
@@ -42,7 +42,7 @@ def browse(
     summary = results[0].summaries.metrics[metrics[0]]
     configs = [
         _config(result, ids, metrics, roles.get(result.name, ""), chunks)
-        | _paths(result, ids, funnels.get(result.name))
+        | _paths(result.questions, ids, funnels.get(result.name))
         for result in results
     ]
     lines: dict[str, int] = {}
@@ -89,18 +89,20 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
     return texts, f"The texts of {missing:,} chunks are left out, to keep the page small." if missing else ""
 
 
-def _paths(result: Result, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
+def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
     """Return the stage that lost each question's evidence, and the path of every evidence in words."""
     if found is None:
         return {"lost": [], "paths": []}
-    places = {name: n for n, name in enumerate(result.questions["question_id"])}
-    paths = [list(_path_texts(result, places[name], found.fates[name])) if name in found.fates else [] for name in ids]
+    places = {name: n for n, name in enumerate(questions["question_id"])}
+    paths = [
+        list(_path_texts(questions, places[name], found.fates[name])) if name in found.fates else [] for name in ids
+    ]
     return {"lost": [found.lost_by.get(name, "") for name in ids], "paths": paths}
 
 
-def _path_texts(result: Result, question: int, fates: Sequence[str]) -> Iterator[str]:
+def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str]) -> Iterator[str]:
     """Yield the ranks of each evidence by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
-    evidence = result.questions.evidence
+    evidence = questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
     stages = {stage: ranks[places].tolist() for stage, ranks in evidence.stages.items()}
@@ -131,7 +133,7 @@ def _config(
         "name": result.name,
         "role": role,
         "scores": {name: [_rounded(value) for value in column(name) or ()] for name in metrics if name in columns},
-        "unscored": [_reason(result, row, metrics[0]) for row in rows] if columns.unscored else [],
+        "unscored": [_reason(result.questions, row, metrics[0]) for row in rows] if columns.unscored else [],
         "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
         "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result, rows).items() if any(some)},
@@ -215,8 +217,8 @@ def _texts(values: Sequence[Any], most: int) -> list[str]:
     return [text if len(text) <= LONGEST else f"{text[:LONGEST]} ..." for text in texts]
 
 
-def _reason(result: Result, row: int | None, metric: str) -> str:
-    return "" if row is None else result.questions.unscored[row].get(metric, "")
+def _reason(questions: QuestionResults, row: int | None, metric: str) -> str:
+    return "" if row is None else questions.unscored[row].get(metric, "")
 
 
 def _rounded(value: float | None) -> float | None:

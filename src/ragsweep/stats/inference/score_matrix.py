@@ -167,4 +167,4 @@ def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) ->
         return FilledCandidate(candidate, (), names)
     scores[lost] = worst
     questions = candidate.questions.with_columns({metric: scores.tolist()})
-    return FilledCandidate(replace(candidate, outcomes=questions), names, ())
+    return FilledCandidate(replace(candidate, questions=questions), names, ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import Failure, Result, Run
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
 from ragsweep.report.naming import short
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -61,7 +61,7 @@ def choose(
     those that may be the best. None are chosen if the search saw all questions, or the golden set is too small for a
     holdout. ``most`` limits them, not counting a reference that cannot be the best.
     """
-    if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
+    if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
     kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
     known, means = list(verdict.costs.values.values()), verdict.ranked
@@ -99,8 +99,8 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
     return collected
 
 
-def _is_held_back(result: Result) -> bool:
+def _is_held_back(run: Run) -> bool:
     """Return whether enough questions are held out from the search."""
-    facts = result.run.dataset
+    facts = run.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

@@ -49,7 +49,7 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, fact
     )
     result = evaluator.evaluate(shortened)
     asked = {"asked": len(result.questions["question_id"]), "of": len(whole.golden.questions)}
-    return replace(result, dataset=facts, state=RACING, race=asked)
+    return replace(result, run=replace(result.run, dataset=facts, state=RACING, race=asked))
 
 
 def _is_cheap(metric: Metric) -> bool:

@@ -88,8 +88,9 @@ class SweepRace:
         deficits = self.rule.decide(scores, self.plan.clusters).deficit
         dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
         for job, deficit in dropped.items():
-            facts = {**known[job].run.race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
-            records.drop(job, replace(known[job], state=DROPPED, race=facts))
+            run = known[job].run
+            facts = {**run.race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
+            records.drop(job, replace(known[job], run=replace(run, state=DROPPED, race=facts)))
         rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
         total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
         records.report(f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")

@@ -13,14 +13,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.core.results import PARTIAL, Evaluation, Failure
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Sweep
-from ragsweep.records.transport import from_bytes, to_bytes
+from ragsweep.records.transport import Delivery, from_bytes, to_bytes
 from ragsweep.report.tables import partial_note
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import PAUSE, Remote
@@ -29,7 +29,7 @@ from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
 from ragsweep.sweep.running.launching import Launch
-from ragsweep.sweep.running.recording import OutcomeWriter, masked
+from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces, masked
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -41,13 +41,6 @@ ATTEMPTS = 10
 """Most attempts of a worker to send an outcome, with pauses between."""
 
 _log = logging.getLogger(__name__)
-
-
-class Delivery(NamedTuple):
-    """An outcome, and the cost of its calls."""
-
-    outcome: Result | Failure
-    spent: Mapping[str, float]
 
 
 class Outbox:
@@ -68,7 +61,7 @@ class Outbox:
     def send(self, job: Job, delivery: Delivery) -> None:
         """Put an outcome; raises RagsweepError if the object store stays unreachable."""
         name = self._name(job)
-        data = to_bytes(name, *delivery)
+        data = to_bytes(name, delivery)
         for n in range(ATTEMPTS):
             if n:
                 time.sleep(PAUSE)
@@ -81,7 +74,7 @@ class Outbox:
         name = self._name(job)
         data = self._remote.get(name)
         try:
-            return None if data is None else Delivery(*from_bytes(name, data))
+            return None if data is None else from_bytes(name, data)
         except InputError as fault:
             self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job is run again")
             self.remove(job)
@@ -110,14 +103,13 @@ class _Sender:
     def number(self) -> int:
         return self.job.number
 
-    def keep(self, result: Result, spent: Mapping[str, float]) -> None:
-        self._send(masked(result, self.context.secrets), spent)
+    def keep(self, evaluated: Evaluation, spent: Mapping[str, float]) -> None:
+        result, artifacts = evaluated
+        secrets = self.context.secrets
+        self.outbox.send(self.job, Delivery(masked(result, secrets), spent, mask_traces(artifacts, secrets)))
 
     def keep_failure(self, failure: Failure) -> None:
-        self._send(masked(failure, self.context.secrets), {})
-
-    def _send(self, outcome: Result | Failure, spent: Mapping[str, float]) -> None:
-        self.outbox.send(self.job, Delivery(outcome, spent))
+        self.outbox.send(self.job, Delivery(masked(failure, self.context.secrets), {}))
 
 
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
@@ -129,8 +121,8 @@ def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
         if missing:
             name_job(context, sweep, job)
             before, sender = context.session.services.meter.totals, _Sender(outbox, context, job)
-            result = attempt(context, job, sender)
-            sender.keep(result, context.session.services.meter.since(before))
+            evaluated = attempt(context, job, sender)
+            sender.keep(evaluated, context.session.services.meter.since(before))
     return DELIVERED
 
 
@@ -180,7 +172,7 @@ class Collector:
             elif job.rung is not None:
                 writer.keep_rung(delivery.outcome)
             else:
-                writer.keep(delivery.outcome)
+                writer.keep(delivery.outcome, delivery.artifacts)
         finally:
             claims.release(ClaimKey(CONFIG, self.sweep.id, job.number))
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
-from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
+from ragsweep.core.results import DROPPED, PARTIAL, Evaluation, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
@@ -69,12 +69,12 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     before = context.session.services.meter.totals
-    result = attempt(context, job, writer)
+    result, artifacts = attempt(context, job, writer)
     if job.rung is not None:
         writer.keep_rung(result)
         return rung_value(result, context.session.services.meter.since(before))
     try:
-        writer.keep(result)
+        writer.keep(result, artifacts)
     except BaseException:
         # It could not be recorded, for example on a full disk.
         ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
@@ -111,7 +111,7 @@ class FailureWriter(Protocol):
         """Record a failure."""
 
 
-def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
+def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
     """Evaluate a job; a failure is recorded and re-raised."""
     started, session = time.time(), context.session
     executor = session.evaluator.executor
@@ -122,11 +122,11 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
             shows = job.config.values.get("progress") == "questions"
             live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
             with session.services, context.terminal.listening(executor, session.services.meter, live):
-                result = session.evaluate(experiment, job.rung)
+                evaluated = session.evaluate(experiment, job.rung)
             if executor.store:
                 used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
                 executor.store.used(used, experiment.signature)
-            return result
+            return evaluated
     except (Exception, SystemExit) as fault:
         log_once(fault)
         writer.keep_failure(_failure(job, fault, started))

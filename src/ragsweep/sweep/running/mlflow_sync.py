@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.locks import Holder
-from ragsweep.core.results import NO_TRACES, Result
+from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, Evaluation, Failure, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, KEY, UPLOAD, ClaimKey, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
@@ -252,12 +252,14 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
 
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
-    run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
+    started = outcome.started if isinstance(outcome, Failure) else outcome.run.started
+    run_before = tracker.find({"ragsweep.kind": "config"}, started)
     if run_before and (record.tracked or not here):
         return False
     at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
-        run = log_single(tracker, outcome, at, partial(contents.of_config, outcome))
+        evaluated = Evaluation(outcome, NO_ARTIFACTS)
+        run = log_single(tracker, evaluated, at, partial(contents.of_config, outcome))
     else:
         run = tracker.log_failure(outcome, at)
     _tag_names(ledger, tracker, run, f"record {record.id}")

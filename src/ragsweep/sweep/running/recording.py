@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import FIELDS
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, Artifacts, Evaluation, Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
@@ -22,10 +22,8 @@ from ragsweep.sweep.running.context import RunContext, TrackedContent
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
 """Keys of a config that reading its results requires: names of metrics, numbers."""
 
-_WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
-
-_KEYED = ("config", "summaries", "first_stage")
-"""Mappings of an outcome whose keys are names of settings and metrics."""
+_KEYED = ("config", "metrics", "first_stage")
+"""Mappings of a result whose keys are names of settings and metrics."""
 
 Outcome = TypeVar("Outcome", Result, Failure)
 
@@ -53,10 +51,10 @@ class OutcomeWriter:
         result = masked(result, self.context.secrets)
         return result, self._write(result)
 
-    def keep(self, result: Result) -> None:
+    def keep(self, result: Result, artifacts: Artifacts) -> None:
         """Record, track and show a result of a sweep."""
         result, record = self.record(result)
-        self._track(record, result)
+        self._track(record, result, mask_traces(artifacts, self.context.secrets))
         self.context.terminal.finished(result, *self._position, headline([result]))
 
     def keep_rung(self, result: Result) -> None:
@@ -84,7 +82,7 @@ class OutcomeWriter:
         identity = self.context.tracker.identity
         return self.context.ledger.write(sweep, self.number, outcome, identity, self.kind, self.fenced)
 
-    def _track(self, record: int, outcome: Result | Failure) -> None:
+    def _track(self, record: int, outcome: Result | Failure, artifacts: Artifacts = NO_ARTIFACTS) -> None:
         """Track a record of the ledger; a failing tracker only causes a warning."""
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:
@@ -92,7 +90,7 @@ class OutcomeWriter:
         if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
             return
         try:
-            run = log_outcome(tracker, outcome, self.placement(record))
+            run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
             self.context.terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}")
         else:
@@ -109,29 +107,35 @@ class OutcomeWriter:
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in deciding settings."""
-    words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
-    if isinstance(outcome, Result):
-        words["config"] = {key: value for key, value in outcome.run.config.items() if key not in _JUDGING}
-        words["dataset"] = outcome.run.dataset.notes
-        words["traces"] = list(outcome.traces)
-        words["groups"] = outcome.summaries.groups
-        words |= {
-            "summaries": outcome.summaries.metrics,
-            "first_stage": outcome.summaries.first_stage,
-            "targets": outcome.summaries.targets,
-        }
-    columns: list[Any] = list(_question_texts(outcome.questions)) if isinstance(outcome, Result) else []
-    if not secrets.has_secret("\n".join(texts([words, columns]))):
+    if isinstance(outcome, Failure):
+        return secrets.mask_values(outcome) if secrets.has_secret("\n".join(texts(outcome))) else outcome
+    run, summaries, questions = outcome.run, outcome.summaries, outcome.questions
+    words = {name: getattr(run, name) for name in ("name", "overrides", "parameters", "warnings")}
+    words["config"] = {key: value for key, value in run.config.items() if key not in _JUDGING}
+    words["notes"] = run.dataset.notes
+    scores = {name: getattr(summaries, name) for name in ("metrics", "groups", "first_stage", "targets")}
+    if not secrets.has_secret("\n".join(texts([words, scores, list(_question_texts(questions))]))):
         return outcome
-    hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
-    for name in _KEYED:
-        if name in words:
-            hidden[name] = {key: secrets.mask_values(value) for key, value in words[name].items()}
-    if isinstance(outcome, Result):
-        hidden["config"] = {**outcome.run.config, **hidden["config"]}
-        hidden["dataset"] = replace(outcome.run.dataset, notes=hidden["dataset"])
-        hidden["outcomes"] = _mask_questions(outcome.questions, secrets)
-    return replace(outcome, **hidden)
+    hidden, scores = _mask_values(words, secrets), _mask_values(scores, secrets)
+    hidden["config"] = {**run.config, **hidden["config"]}
+    hidden["dataset"] = replace(run.dataset, notes=hidden.pop("notes"))
+    return Result(replace(run, **hidden), _mask_questions(questions, secrets), replace(summaries, **scores))
+
+
+def mask_traces(artifacts: Artifacts, secrets: Secrets) -> Artifacts:
+    """Mask all secrets in the traces; the other artifacts contain only ids and numbers."""
+    traces = list(artifacts.traces)
+    hidden = secrets.mask_values(traces) if secrets.has_secret("\n".join(texts(traces))) else traces
+    return replace(artifacts, traces=hidden)
+
+
+def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    return {
+        name: {key: secrets.mask_values(item) for key, item in value.items()}
+        if name in _KEYED
+        else secrets.mask_values(value)
+        for name, value in words.items()
+    }
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
@@ -161,18 +165,20 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)
 
 
-def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
+def log_outcome(
+    tracker: Tracker, outcome: Result | Failure, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS
+) -> str:
     """Log an outcome to the tracker under its number in the sweep, and return the run's id."""
     if at.parent and at.job and at.job.isdigit():
         outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
-        return tracker.log_result(outcome, at)
+        return tracker.log_result(outcome, at, artifacts)
     return tracker.log_failure(outcome, at)
 
 
-def log_single(tracker: Tracker, result: Result, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
+def log_single(tracker: Tracker, evaluated: Evaluation, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
     """Log the result of a single config, with the files and the table of its content; return the run's id."""
-    run = tracker.log_result(result, at)
+    run = tracker.log_result(evaluated.result, at, evaluated.artifacts)
     if tracker.identity:  # drawing charts takes longer than everything else
         made = content()
         tracker.log_artifacts(run, made.files)

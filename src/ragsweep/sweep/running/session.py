@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
+from ragsweep.core.results import NO_ARTIFACTS, Evaluation, Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, Request
 from ragsweep.evaluation.assembly import build_graph, optional_part
@@ -39,7 +40,6 @@ from ragsweep.sweep.composing.settings import check_config, checked_metrics
 from ragsweep.sweep.racing.rungs import evaluate_rung
 
 if TYPE_CHECKING:
-    from ragsweep.core.results import Result
     from ragsweep.evaluation.config_graph import ConfigGraph
     from ragsweep.parts.prices import Prices
     from ragsweep.parts.tracking import Tracker
@@ -89,13 +89,14 @@ class Session:
         self._apply_budget(job.config.values)
         return job.experiment
 
-    def evaluate(self, experiment: Experiment, rung: int | None) -> Result:
+    def evaluate(self, experiment: Experiment, rung: int | None) -> Evaluation:
         """Evaluate a config; on a rung of a race, on the first questions, by an evaluator for all configs there."""
         if not rung:
-            return self.evaluator.evaluate(experiment)
+            return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
             self._rung = rung, Evaluator(self.evaluator.executor)
-        return evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset))
+        result = evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset))
+        return Evaluation(result, NO_ARTIFACTS)
 
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.

@@ -231,4 +231,4 @@ class Search(Multirun):
             except Exception as fault:  # recorded by attempt
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:
-                writer.keep(evaluated)
+                writer.keep(*evaluated)
