@@ -11,7 +11,7 @@ from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, ar
 from ragsweep.commands.ablation_report import cases_document, changes_document
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.results import COMPLETE, Result
+from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.report.terminal import Terminal
@@ -108,7 +108,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
-    base, given = _base(result, experiment), dict[str, list[str]]()
+    base, given = _base(result.run, experiment), dict[str, list[str]]()
     hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
     for line in typed:
         if line in hydra:
@@ -161,12 +161,12 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
     return experiment
 
 
-def _base(result: Result, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
+def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
     """Return a recorded config as overrides: the given ones, and those that undo changed defaults."""
-    base: tuple[str, ...] = tuple(line for line in result.run.overrides if key_of(line) not in _NOT_THE_CONFIG)
+    base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
-    for name, value in result.run.parameters.items():
+    for name, value in run.parameters.items():
         moved = now.get(name, value) != value and not name.startswith(OF_NO_MATTER)
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
-    return base or (f"top_k={result.run.parameters['top_k']}",)  # a case must have an override
+    return base or (f"top_k={run.parameters['top_k']}",)  # a case must have an override

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell
@@ -23,8 +23,8 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
         yield Statement("front", f"no config has all of {', '.join(metrics)}, and is within the constraints")
         return
     ordered = rank_results(front, metrics[0])
-    twins = Counter(_values(result, metrics) for result in ordered)
-    shown = list({_values(result, metrics): result for result in reversed(ordered)}.values())[::-1]
+    twins = Counter(_values(result.summaries, metrics) for result in ordered)
+    shown = list({_values(result.summaries, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
     text = f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
@@ -32,7 +32,7 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
     for result, row in zip(shown, cells, strict=False):
         values = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        same = twins[_values(result, metrics)] - 1
+        same = twins[_values(result.summaries, metrics)] - 1
         text = f"{values} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
         yield Statement("", text, {"config": result.name, "same": same})
     if hidden := len(shown[MOST:]):
@@ -43,16 +43,16 @@ def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
     """Write one line a config of the front: its value in each metric, with the 95 % interval."""
     header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
     rows = [
-        [one.name, *(number for name in metrics for number in _numbers(one, name))]
+        [one.name, *(number for name in metrics for number in _numbers(one.summaries, name))]
         for one in rank_results(front, metrics[0])
     ]
     return csv_table(header, rows)
 
 
-def _values(result: Result, metrics: Sequence[str]) -> tuple[float, ...]:
-    return tuple(result.summaries.metrics[name].value for name in metrics)
+def _values(summaries: Summaries, metrics: Sequence[str]) -> tuple[float, ...]:
+    return tuple(summaries.metrics[name].value for name in metrics)
 
 
-def _numbers(result: Result, name: str) -> tuple[float, float, float]:
-    found = result.summaries.metrics[name]
+def _numbers(summaries: Summaries, name: str) -> tuple[float, float, float]:
+    found = summaries.metrics[name]
     return found.value, found.low, found.high

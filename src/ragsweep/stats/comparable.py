@@ -52,7 +52,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
     # the outermost exchanged part around each parameter, else the parameter itself
     parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
-    changed = tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
+    changed = tuple(Factor(part, _factor_value(one.run, part), _factor_value(other.run, part)) for part in parts)
     return (*changed, COMPUTED) if computed_otherwise(one.run, other.run) else changed
 
 
@@ -77,7 +77,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     Of an exchanged part, a parameter of all options stays a factor; a parameter of only some options that varies within
     one of them is added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
-    columns = {name: [_factor_value(result, name) for result in results] for name in _varying(results)}
+    columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
     factors = {name: list(columns[name]) for name, root in roots.items() if name == root}
     for name, root in roots.items():
@@ -122,11 +122,11 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
     return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
 
 
-def _factor_value(result: Result, part: str) -> str:
+def _factor_value(run: Run, part: str) -> str:
     """Return a factor's value in a config: a parameter, an option, or the name of a class."""
-    if part in result.run.parameters:
-        return result.run.parameters[part]
-    return (_kind(result.run.config, part) or "").rpartition(".")[2]
+    if part in run.parameters:
+        return run.parameters[part]
+    return (_kind(run.config, part) or "").rpartition(".")[2]
 
 
 def check_same_questions(one: Result, other: Result) -> None:

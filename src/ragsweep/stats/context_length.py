@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Run
 from ragsweep.stats.audits import LongerContext
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import Matrix
@@ -32,7 +32,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
-    first, second = _lengths(one), _lengths(other)
+    first, second = _lengths(one.run), _lengths(other.run)
     longer = all(map(operator.ge, first, second))
     if first == second or not (longer or all(map(operator.le, first, second))):
         return ()
@@ -45,12 +45,12 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys that make the context of a config longer than that of another one, and its metric higher."""
-    shorter = [other for other in others if _lengths(other) < _lengths(chosen)]
+    shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
 
-def _lengths(result: Result) -> list[float]:
-    limits = [result.run.config.get(key) for key in LENGTHENING]
+def _lengths(run: Run) -> list[float]:
+    limits = [run.config.get(key) for key in LENGTHENING]
     return [math.inf if limit is None else float(limit) for limit in limits]
 
 

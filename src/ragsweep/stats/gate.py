@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.human_labels import (
@@ -239,7 +240,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
-    unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before)
+    unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
     slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
@@ -259,9 +260,9 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
 
 
-def _texts(result: Result) -> dict[str, str]:
+def _texts(questions: QuestionResults) -> dict[str, str]:
     """Return the name of each question in messages: its id and its text."""
-    columns = (result.questions[name] for name in ("question_id", "question"))
+    columns = (questions[name] for name in ("question_id", "question"))
     return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 
 

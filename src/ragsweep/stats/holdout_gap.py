@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Run, Summaries
 from ragsweep.stats.inference.resampling import cluster_scores
 from ragsweep.stats.inference.score_matrix import score_matrix
 
@@ -37,8 +37,12 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     search would have chosen the best on tune. None where that is the first config itself, where the first one was not
     measured on tune, or where either side has fewer than ten effective clusters.
     """
-    tuned_by_identity = {_identity(result): result for result in tuned if _usable(result, metric)}
-    pairs = [(tuned_by_identity.get(_identity(result)), result) for result in results if _usable(result, metric)]
+    tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
+    pairs = [
+        (tuned_by_identity.get(_identity(result.run)), result)
+        for result in results
+        if _usable(result.summaries, metric)
+    ]
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
@@ -61,10 +65,10 @@ def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
     return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan
 
 
-def _identity(result: Result) -> frozenset[tuple[str, str]]:
-    return frozenset((name, value) for name, value in result.run.parameters.items() if name != "partition")
+def _identity(run: Run) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in run.parameters.items() if name != "partition")
 
 
-def _usable(result: Result, metric: str) -> bool:
-    found = result.summaries.metrics.get(metric)
+def _usable(summaries: Summaries, metric: str) -> bool:
+    found = summaries.metrics.get(metric)
     return found is not None and math.isfinite(found.value) and found.higher_is_better is not None

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.results import Summaries
+
 if TYPE_CHECKING:
     from ragsweep.core.results import Result
 
@@ -53,7 +55,7 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     Both intervals are widened by ``DRIFT``, and their lower ends by what a busy machine added; a difference below
     ``LEAST_MS`` does not count. Without both intervals nothing is shown.
     """
-    faster, slower = sorted((first, second), key=lambda one: _value(one, name))
+    faster, slower = sorted((first, second), key=lambda one: _value(one.summaries, name))
     if name not in faster.summaries.metrics or name not in slower.summaries.metrics:
         return False
     least, most = slower.summaries.metrics[name], faster.summaries.metrics[name]
@@ -61,8 +63,8 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     return bool(gap >= LEAST_MS and least.low * _quiet_share(slower.summaries.latency) / DRIFT > most.high * DRIFT)
 
 
-def _value(result: Result, name: str) -> float:
-    return result.summaries.metrics[name].value if name in result.summaries.metrics else math.nan
+def _value(summaries: Summaries, name: str) -> float:
+    return summaries.metrics[name].value if name in summaries.metrics else math.nan
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summaries
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page.figures import (
@@ -80,8 +80,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
     for trace in traces[1:]:  # away from the nearer edge, which would clip the text
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
-    axis = {"title": {"text": _axis(points[0], cost)}, **axis_type(values)}
-    layout = {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}}, "height": 440}
+    axis = {"title": {"text": _axis(points[0].summaries, cost)}, **axis_type(values)}
+    layout = {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0].summaries, metric)}}, "height": 440}
     return {"data": traces, "layout": layout}
 
 
@@ -247,5 +247,5 @@ def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
     return front
 
 
-def _axis(result: Result, metric: str) -> str:
-    return literal(with_unit(metric, result.summaries.metrics[metric].unit))
+def _axis(summaries: Summaries, metric: str) -> str:
+    return literal(with_unit(metric, summaries.metrics[metric].unit))

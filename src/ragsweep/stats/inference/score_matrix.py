@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summary
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, number_clusters, relative
 
@@ -36,7 +37,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     for result in results:
         _check(result, metric)
     ids = list(dict.fromkeys(chain.from_iterable(result.questions["question_id"] for result in results)))
-    rows = [_scores(result, metric, ids) for result in results]
+    rows = [_scores(result.questions, metric, ids) for result in results]
     scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
     declined = fill_declined(results, metric, ids, scores)
     known = ~np.isnan(scores)
@@ -74,9 +75,9 @@ def _check(result: Result, metric: str) -> None:
         raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
 
 
-def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
+def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:
     """Return a result's scores of these questions; NaN where it has none."""
-    asked, column = result.questions["question_id"], result.questions[metric]
+    asked, column = questions["question_id"], questions[metric]
     if list(asked) == ids:
         return column
     scored = dict(zip(asked, column, strict=True))
@@ -106,7 +107,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     if math.isnan(worst):
         return declined
     for row in np.flatnonzero(lacking.any(axis=1)).tolist():
-        places = {name: n for n, name in enumerate(results[row].outcomes["question_id"])}
+        places = {name: n for n, name in enumerate(results[row].questions["question_id"])}
         for n in np.flatnonzero(lacking[row]).tolist():
             place = places.get(ids[n])
             declined[row, n] = (
