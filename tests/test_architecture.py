@@ -177,19 +177,20 @@ def test_modules_import_in_no_circle() -> None:
     assert len([path for path in order if path in graph]) == len(graph)
 
 
-def test_chains_of_imports_grow_no_longer_and_few_expressions_are_formatted_by_hand(
+def test_chains_of_imports_and_files_are_short_and_few_expressions_are_formatted_by_hand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "benchmarks")])
     from house import import_graph, longest_chain, packages
 
     graph = import_graph(ROOT / "src")
-    assert len(longest_chain(graph, graph)) <= 18
+    assert len(longest_chain(graph, graph)) <= 14
     heights = {name: len(longest_chain(graph, files)) for name, files in packages(graph, ROOT / "src").items()}
     assert max(heights.values()) <= 7
-    assert heights["ragsweep/sweep"] <= 7
     assert heights["ragsweep/report"] <= 6
-    assert sum(path.read_text().count("# fmt: skip") for path in graph) <= 40
+    texts = [path.read_text() for path in graph]
+    assert sum(len(text.splitlines()) > 300 for text in texts) <= 6
+    assert sum(text.count("# fmt: skip") for text in texts) <= 30
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:

@@ -148,7 +148,7 @@ def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task:
     found = evaluate(session(), *task, *asked(server))
     fields = found.questions["case_fields"]
     assert [one["expected"] for one in fields] == [case["expected"] for case in CASES]
-    steps = [found.questions.steps["generate"].row(n) for n in range(found.questions.rows)]
+    steps = [found.questions.steps_of(n)["generate"] for n in range(found.questions.rows)]
     assert all(step["model"] and step["ms"] > 0 for step in steps)
 
 

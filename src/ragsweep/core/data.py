@@ -148,6 +148,11 @@ def effective_number(weights: Sequence[float]) -> float:
     return sum(weights) ** 2 / sum(weight * weight for weight in weights)
 
 
+def describe_weights(weights: Sequence[float]) -> str:
+    """Describe the effective number of weighted questions: ``180 questions count as 96``."""
+    return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
+
+
 class Division(NamedTuple):
     """The side of a partition that the questions of a golden set belong to."""
 

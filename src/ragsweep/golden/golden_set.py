@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ragsweep.core.data import describe_weights
 from ragsweep.core.errors import ConfigError, Faults, InputError
-from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, effective_number, weights_of
+from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, weights_of
 from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
 
@@ -222,11 +223,6 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
 
 def _weight(question: Question) -> float:
     return 1.0 if question.weight is None else question.weight
-
-
-def describe_weights(weights: Sequence[float]) -> str:
-    """Describe the effective number of weighted questions: ``180 questions count as 96``."""
-    return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:

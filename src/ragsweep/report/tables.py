@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragsweep.core.data import describe_weights
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.missing import failed, remedy
 from ragsweep.core.plurals import counted
@@ -23,7 +24,6 @@ from ragsweep.core.results import (
     judged_metrics,
     objectives,
 )
-from ragsweep.golden.golden_set import describe_weights
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 from ragsweep.stats.inference.matrix import WEIGHT
 

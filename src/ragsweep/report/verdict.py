@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ragsweep.core.data import describe_weights
 from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_SECTION
-from ragsweep.golden.golden_set import describe_weights
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling

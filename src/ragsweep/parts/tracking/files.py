@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from ragsweep.core.data import describe_weights
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import COMPLETE, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.golden.golden_set import describe_weights
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import runs
 from ragsweep.parts.tracking.database import local_folder
