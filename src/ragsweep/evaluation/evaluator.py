@@ -126,21 +126,17 @@ class Evaluator:
         work = self._stages(before, graph)
         summaries = Summaries(
             metrics,
-            {
-                label: {name: collected.summarise(rows) for name, rows in of.items()}
-                for label, of in table.groups.items()
-            },
+            {label: {one: collected.summarise(rows) for one, rows in of.items()} for label, of in table.groups.items()},
             **self._reranked(experiment, table, rankings, failures),
             targets=evaluate_targets(experiment.targets, metrics),
             latency=summarise_latency(view, probes, self.executor),
             usage=sum_up_usage(table, views),
         )
         warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost))
-        state = _state(experiment, metrics)
-        run = self._run(experiment, stages=work, warnings=warnings, started=started, state=state)
+        run = self._run(experiment, metrics, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
-    def _run(self, experiment: Experiment, **measured: Any) -> Run:
+    def _run(self, experiment: Experiment, metrics: Mapping[str, Summary], **measured: Any) -> Run:
         return Run(
             signature=experiment.signature,
             name=experiment.name,
@@ -151,6 +147,7 @@ class Evaluator:
             indexes=self._indexes(experiment.graph),
             addresses=experiment.graph.addresses,
             ended=time.time(),
+            state=_state(experiment, metrics),
             **measured,
         )
 

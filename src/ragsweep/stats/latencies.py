@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.results import Summaries
-
 if TYPE_CHECKING:
-    from ragsweep.core.results import Result
+    from ragsweep.core.results import Result, Summaries
 
 BUSY = 2.0
 """Slowness above which a machine counts as busy (docs/measurements.md, "Latency")."""

@@ -95,8 +95,7 @@ class Session:
             return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
             self._rung = rung, Evaluator(self.evaluator.executor)
-        result = evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset))
-        return Evaluation(result, NO_ARTIFACTS)
+        return Evaluation(evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset)), NO_ARTIFACTS)
 
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.
