@@ -55,7 +55,7 @@ def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_hub_id_outside_the_cache_names_both_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"name a folder that holds .* or fetch it with embedder\.download=true"):
+    with pytest.raises(ConfigError, match=r"name a folder with .* or fetch it with embedder\.download=true"):
         model_files.locate("someone/some-model", KEY)
 
 

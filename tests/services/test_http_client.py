@@ -196,7 +196,7 @@ def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch
 def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
-    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
+    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* counts as down"
     with pytest.raises(EndpointFailed, match=said):
         ask_all(made, 1000)
 
