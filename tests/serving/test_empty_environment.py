@@ -60,6 +60,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, R
     models = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")  # MLflow itself may have set another
         for n, (config, result) in enumerate(configs):
             assert ship([config, "--name", f"m{n}", "--alias", "champion"]) == 0
             models[f"models:/m{n}@champion"] = result
