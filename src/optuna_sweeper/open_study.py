@@ -1,4 +1,4 @@
-"""Open a study: create it, or continue one of the same measurement."""
+"""Open a study: create it, or continue one that measures the same."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Space:
         return self.optuna_values(self.split_config(config)[0])
 
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return the values of a config in the space, as typed, and those outside it.
+        """Split a config's values, as typed, into those in the space and those outside it.
 
         Parameters that depend on an outside value are in neither; a missing value is outside, as None.
         """

@@ -90,7 +90,7 @@ def test_division_and_the_number_of_other_questions_are_recorded() -> None:
 
 def test_side_without_a_question_is_an_error() -> None:
     lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
-    with pytest.raises(InputError, match="partition=holdout: none of 1 questions is in it"):
+    with pytest.raises(InputError, match="partition=holdout: none of the 1 question is in it"):
         select_partition(lone, HOLDOUT)
 
 

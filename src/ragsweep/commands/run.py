@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refusal(option: str, instead: str) -> type[argparse.Action]:
-    """Return the argparse action that rejects an option by its name."""
+    """Return an argparse action that rejects an option and names its replacement."""
 
     class RefusedOption(argparse.Action):
         def __call__(self, *_: object, **__: object) -> None:

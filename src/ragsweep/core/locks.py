@@ -55,7 +55,7 @@ def private_folder(path: Path) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file for its owner only, if there is none."""
+    """Create an empty file that only its owner can access, unless it exists."""
     if not path.exists():  # never opened if it exists: closing a file releases SQLite's locks on it
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 

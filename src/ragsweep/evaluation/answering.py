@@ -83,7 +83,7 @@ def question_key(question: Question, searched: bool, query: str, reference: bool
 
 
 def question_keys(rows: Rows) -> Sequence[QuestionKey]:
-    """Return the rows of a node whose rows are questions."""
+    """Return a node's rows, typed as the keys of questions."""
     return cast(Sequence[QuestionKey], rows)
 
 

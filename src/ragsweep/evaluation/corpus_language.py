@@ -48,7 +48,7 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether texts in other languages are more than a few."""
+        """Whether more than a few texts are in other languages."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 

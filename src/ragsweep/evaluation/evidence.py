@@ -53,7 +53,7 @@ class EvidenceTokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The chunks that cover each relevant evidence (grade > 0) of all questions: made once a chunking.
+    """The chunks that cover each relevant evidence (grade > 0) of all questions; computed once per chunking.
 
     ``evidence`` and ``chunk`` are the covering pairs.
     """

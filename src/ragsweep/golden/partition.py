@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Dataset, Division, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.golden.golden_set import kind
@@ -76,7 +77,9 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     sample = (drawn or whole).golden
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
-        raise InputError(f"partition={name}: none of {len(sample.questions)} questions is in it; use partition=all")
+        raise InputError(
+            f"partition={name}: none of the {counted(len(sample.questions), 'question')} is in it; use partition=all"
+        )
     others = {TUNE: HOLDOUT, HOLDOUT: TUNE}[name]
     left_out = {**sample.left_out, f"in partition={others}": len(sample.questions) - len(kept)}
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})

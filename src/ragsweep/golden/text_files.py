@@ -210,7 +210,7 @@ def _reason(error: Exception) -> str:
         case IsADirectoryError():
             return "is a folder where a file is needed"
         case NotADirectoryError():
-            return "is no folder, or lies in what is none"
+            return "is not a folder, or lies in something that is not a folder"
         case PermissionError():
             return "may not be read; allow it with chmod u+r, and u+x for its folders"
         case ValueError() if "null" in str(error):

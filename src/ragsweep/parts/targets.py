@@ -1,4 +1,4 @@
-"""Targets: thresholds with pass and fail, bands, and the actions that they suggest."""
+"""Targets: pass/fail thresholds, bands, and the actions that they suggest."""
 
 from __future__ import annotations
 

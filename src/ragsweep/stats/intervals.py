@@ -154,7 +154,7 @@ def _whole_numbers(rows: Doubles) -> tuple[Doubles, NDArray[np.int_]]:
 
 
 def _percentiles(means: Doubles) -> Doubles:
-    """Cut off the tails of every row: (rows, 2); a resample without any scored question has no mean (sorted last)."""
+    """Return the interval of every row (rows, 2), ignoring resamples without a scored question, whose mean is NaN."""
     ordered = np.sort(means, axis=1)
     last = np.full(len(means), means.shape[1] - 1)
     if np.isnan(ordered[:, -1]).any():

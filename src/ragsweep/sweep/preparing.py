@@ -107,11 +107,11 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
     if session.evaluator.executor.store is None:
         raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
     if len(names := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"{WHERE}: a race compares one number, and objective names {len(names)}")
+        raise ConfigError(f"{WHERE}: a race compares a single number, but objective names {len(names)}")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
-            f"{WHERE}: drops configs by the objective only, and could drop all that meet hydra.sweeper.constraints;"
-            " give one of the two"
+            f"{WHERE}: drops configs by the objective alone, and could drop every one that meets"
+            " hydra.sweeper.constraints; give one of the two"
         )
     settings = session.builder.build(command.race, WHERE).value
     configs = trial_names(command.search) if command.search else experiments

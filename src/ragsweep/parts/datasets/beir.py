@@ -65,7 +65,7 @@ class Beir:
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
-        """Find the split among the files of labels, without using its name as a path."""
+        """Find the split's label file, without using its name as a path."""
         check_folder(folder, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "the files of labels, SPLIT.tsv, belong there")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]

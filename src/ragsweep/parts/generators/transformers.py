@@ -88,7 +88,7 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield the numbers of prompts of one width, at most ``batch``; prompts beyond the window fail at once."""
+        """Yield batches of positions of prompts of one width, at most ``batch`` each; those beyond the window fail."""
         widths: dict[int, list[int]] = {}
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):

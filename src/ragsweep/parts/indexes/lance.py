@@ -65,7 +65,7 @@ class LanceTable(ExternalIndex):
                 " the environment, by the names that LanceDB reads: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
             )
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
-            raise ConfigError(f"index.table is {self.table!r}; it must be letters, digits and _")
+            raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")
         if importlib.util.find_spec("lancedb") is None:
             raise ConfigError("index: lancedb is not installed; pip install 'ragsweep[lancedb]'")
 

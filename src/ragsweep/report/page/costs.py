@@ -121,7 +121,7 @@ def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
 
 
 def _builds(results: Sequence[Result]) -> CostPanel:
-    """Return the seconds that embedding took when it was computed (0: unknown), with the chunks per second."""
+    """Make the panel of the seconds that embedding took (NaN: unknown), with the chunks per second."""
     stages = [one.run.stages.get("embed", {}) for one in results]
     seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
     speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]

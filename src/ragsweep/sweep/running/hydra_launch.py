@@ -157,7 +157,7 @@ def _session(folder: Path, stages: bool, remote: str | None) -> Session:
 
 
 def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
-    """Mask the secrets in Hydra's files of a job."""
+    """Mask the secrets in the files that Hydra writes for a job."""
     add_secrets(secrets, config)
     add_secrets(secrets, whole)
     if whole.hydra.output_subdir is not None:

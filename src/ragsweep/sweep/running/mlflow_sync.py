@@ -101,7 +101,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark sweeps of dead processes as KILLED, which would otherwise be shown as running forever."""
+    """Mark as KILLED the sweeps of dead processes, which would otherwise be shown as running forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:

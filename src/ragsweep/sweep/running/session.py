@@ -166,7 +166,7 @@ class Session:
         return self._datasets[key]
 
     def _load(self, node: Any, unanswerable: object) -> Dataset:
-        """Load a dataset, its unanswerable questions weighted by ``success.unanswerable``."""
+        """Load a dataset and weight its unanswerable questions by ``success.unanswerable``."""
         built = self.builder.build(node, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
