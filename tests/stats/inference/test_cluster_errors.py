@@ -168,3 +168,40 @@ def test_the_integral_of_the_tail_is_that_of_scipy(name: str) -> None:
 
         expected = 0.5 + integrate.quad(height, 0, np.inf, limit=500)[0] / math.pi
         assert cluster_errors._exceeds(model, value) == pytest.approx(expected, abs=1e-6)
+
+
+def power_of(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * values**exponent @ vectors.T)
+
+
+def bell_mccaffrey(values: np.ndarray, sizes: list[int], correlation: float) -> tuple[float, float]:
+    """CR2 of a regression on a constant, by its adjustment matrices, and Satterthwaite's degrees of freedom.
+
+    Bell and McCaffrey, Survey Methodology 28, 2002; Pustejovsky and Tipton, JBES 36, 2018.
+    """
+    count, clusters = sum(sizes), of_size(sizes)
+    ones, residual = np.ones(count), np.eye(count) - 1 / count
+    covariance = np.where(clusters[:, None] == clusters, correlation, 0.0) + (1 - correlation) * np.eye(count)
+    each = []
+    for n in range(len(sizes)):
+        own = clusters == n
+        root = power_of(covariance[np.ix_(own, own)], 0.5)
+        left = root @ residual[own] @ covariance @ residual[:, own] @ root
+        adjustment = root @ power_of(left, -0.5) @ root
+        each.append(residual[:, own] @ adjustment @ ones[own] / count)
+    forms = np.array(each)
+    spectrum = np.linalg.eigvalsh(forms @ covariance @ forms.T)
+    return float(np.linalg.norm(forms @ values)), float(spectrum.sum() ** 2 / np.square(spectrum).sum())
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_errors_and_degrees_are_those_of_adjustment_matrices(name: str) -> None:
+    sizes = LAYOUTS[name]
+    values = scores(sizes, 0.3, 1)
+    found = cluster_scores(values, of_size(sizes))
+    correlation = round(correlation_of(values, sizes), 2)
+    assert correlation > 0
+    assert found.errors[0] == pytest.approx(bell_mccaffrey(values[0], sizes, correlation)[0], rel=1e-9)
+    independent = bell_mccaffrey(values[0], sizes, 0.0)[1]
+    assert unequal_clusters(np.array(sizes, dtype=float), 0.0).degrees == pytest.approx(independent, rel=1e-9)

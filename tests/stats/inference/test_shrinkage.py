@@ -198,3 +198,23 @@ def test_many_configs_on_few_questions() -> None:
     chances = [found.probability_better(leader, row) for row in range(0, 500, 50)]
     assert np.isfinite(found.means).all()
     assert all(0.4 < chance < 0.95 for chance in chances)
+
+
+def test_two_configs_agree_with_an_integral_over_level_and_true_means() -> None:
+    """All true means on a grid: level m, then the true mean of each config given m and its observed mean."""
+    first, second, s = 0.53, 0.5, error()
+    chance = total = gain = 0.0
+    for prior, spread in zip(PRIORS[1:], SPREADS[1:], strict=True):
+        grid = np.linspace(0.515 - 0.12, 0.515 + 0.12, 4001)
+        levels = np.linspace(0.515 - 6 * (spread + s), 0.515 + 6 * (spread + s), 201)[:, None]
+        shared = norm.pdf(grid, levels, spread)
+        a, b = shared * norm.pdf(first, grid, s), shared * norm.pdf(second, grid, s)
+        below = np.cumsum(b, axis=1) - b / 2
+        step = float(grid[1] - grid[0]) ** 2 * float(levels[1, 0] - levels[0, 0]) * prior
+        chance += step * float((a * below).sum())
+        total += step * float((a.sum(axis=1) * b.sum(axis=1)).sum())
+        gain += step * float(((a @ grid) * b.sum(axis=1) - a.sum(axis=1) * (b @ grid)).sum())
+    equal = PRIORS[0] * norm.pdf(first - second, 0, math.sqrt(2) * s)
+    found = posterior(independent([first, second]))
+    assert found.probability_better(0, 1) == AGREES((chance + equal / 2) / (total + equal), abs=1e-3)
+    assert found.expected_gain(0, 1) == AGREES(gain / (total + equal), rel=1e-3)
