@@ -114,7 +114,7 @@ def test_every_form_of_a_text_is_the_best_answer_to_it(metric: Metric, best: flo
         assert refusal_is_worse(metric, text), ascii(text)
 
 
-@settings(max_examples=60)
+@settings(max_examples=300)
 @given(TEXTS.filter(lambda text: without_soft_hyphens(text).strip()))
 def test_a_text_is_the_best_answer_to_itself_and_a_refusal_is_the_worst(text: str) -> None:
     for metric, best in COMPARED:
