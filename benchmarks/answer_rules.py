@@ -10,8 +10,6 @@ Questions and right answers are read from the collections. A rule agrees where i
 nothing else. ``--each`` also prints the replies on which the default rule and the label differ.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ Every question is a chain of calls, each of which needs the answer of the one be
 (tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import resource

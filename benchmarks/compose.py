@@ -5,8 +5,6 @@
 CPU time of this process, so that other work on the machine matters little; wall time beside it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Put what a benchmark measured into its page of docs/, between two marks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

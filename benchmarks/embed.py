@@ -10,8 +10,6 @@ The folder holds scifact and python_faq_en. int8 is measured where onnx and onnx
 what a library's own quantisation of padded batches would give: see onnx_int8.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

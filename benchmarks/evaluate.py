@@ -7,8 +7,6 @@ collection given. Medians of processor time, which other processes disturb least
 scores the same rankings with its own five families at our cutoffs: no interval, no table, no record.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

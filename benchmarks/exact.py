@@ -3,8 +3,6 @@
 ``python benchmarks/exact.py`` prints the table of benchmarks/results/exact.json.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -9,8 +9,6 @@ counts the answers that differ from those of the first way with the same engine;
 requests that change where the same model answers them again, in reverse order and without the others.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

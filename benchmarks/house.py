@@ -6,8 +6,6 @@ A chain counts the files that a reader may pass from one file down to one that i
 package is its longest chain inside. Imports under TYPE_CHECKING do not count.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ stepwise set of 200 configs (bar: 10 s), and of all of them, with the resamples 
 first pass also draws the clusters; the second one finds them drawn, as a second metric of the same sweep does.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -7,8 +7,6 @@ what ONNX Runtime reaches on this CPU where nothing else has to be done: no arra
 faster. Prints a table in markdown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

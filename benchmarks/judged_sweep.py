@@ -9,8 +9,6 @@ server (tests/llm_server). The command is killed after so many requests and give
 only be what was on its way when the command was killed: as many calls as the concurrency allows.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ asks them, each call of a metric needing the one before; every answer is written
 which takes seconds, is told apart.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import multiprocessing

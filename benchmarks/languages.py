@@ -4,8 +4,6 @@ Run as ``python benchmarks/languages.py FOLDER`` with the collections python_faq
 squad2_dev in the folder; ``pip install py3langid`` adds its rows.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import random

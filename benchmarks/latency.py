@@ -6,8 +6,6 @@ Six configs differ by one character of 800 in the size of a chunk. Every sweep h
 processes that count without end.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

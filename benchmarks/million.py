@@ -8,8 +8,6 @@ is kept in docs/million.json, from which docs/sizing.py extrapolates. Needs 12 G
 pgvector runs on the PostgreSQL that the package pgserver carries.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ By hand: create the run, one ``log_batch``, one dataset input, two artifacts fro
 into one database in turn, so that they meet the same machine. Ours writes the ranking as well, once for all.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

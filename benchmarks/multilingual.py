@@ -7,8 +7,6 @@ there is not measured again, and the document is written from all that is in it.
 (python_faq_fr, piaf_1_1, python_faq_en, scifact).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

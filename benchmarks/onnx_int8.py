@@ -4,8 +4,6 @@ What ``embedder.dtype=int8`` is compared with; no part of the package. Needs onn
 averaged, as the bundled model does.
 """
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from functools import cached_property

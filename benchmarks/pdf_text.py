@@ -4,8 +4,6 @@ python benchmarks/pdf_text.py FILE.pdf ...
 Needs ``pdftotext`` (poppler-utils), pypdf and pypdfium2; pdfminer.six is measured where it is installed.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

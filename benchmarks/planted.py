@@ -8,8 +8,6 @@ scores for every rule; 1,999 resamples a replication instead of 10,000. Prints t
 benchmarks/results/ and docs/measurements.md. Deterministic: replication r of a scenario has a seed of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -3,8 +3,6 @@
 Part "choice" of planted.py. The first config is today's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ Prints the tables; --write puts them into docs/measurements.md. Deterministic: a
 seed of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -3,8 +3,6 @@
 The tables are printed and written by ``planted_designs.py`` (parts ``marks``, ``levels``, ``declined``, ``dominated``).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import Executor

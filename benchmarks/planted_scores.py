@@ -1,7 +1,5 @@
 """Per-question scores of which the truth is known: what benchmarks/planted.py plants."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@
 The folder holds BEIR folders (scifact, python_faq_en, python_faq_fr, cranfield, squad2_dev, piaf_1_1).
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import time

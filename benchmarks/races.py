@@ -6,8 +6,6 @@ a race. --write puts the table into docs/measurements.md. From the clone::
     PYTHONPATH=tests .venv/bin/python benchmarks/races.py
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

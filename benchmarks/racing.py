@@ -9,8 +9,6 @@ by .05 it saves at least 20 % of the questions, by .10 at least 45 %; anywhere e
 Deterministic: a replication has a seed of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """The rules that benchmarks/racing.py compares: who is dropped after some questions, and who is stopped alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 

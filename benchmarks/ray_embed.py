@@ -7,8 +7,6 @@ from the moment when every worker has returned a shard, so that starting them an
 the column "all" has them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

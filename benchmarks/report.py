@@ -7,8 +7,6 @@ a question. Bars: 15 MB, and 3 s from the
 start of the navigation until everything is drawn and laid out; the browser is Debian's chromium without a screen.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

@@ -5,8 +5,6 @@
 The folder holds scifact in the format of BEIR. What was computed before is taken from the store.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import time

@@ -7,8 +7,6 @@ build, and every search, is a process of its own, whose anonymous memory is samp
 which the system may drop whenever it needs the room, are not in it. Needs about 4 GB of disk for a million chunks.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ by trial: the same sampler's ask, the same suggestions and tell on a storage of 
 that write the same content to MLflow. Bar: at most 1.5 x the floor. --write puts it into docs/measurements.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -8,8 +8,6 @@ the last. Bars (R14): last hundred at most 1.5 x the first, less than 1 kB a tri
 is measured is processor time, so that other programs do not count.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

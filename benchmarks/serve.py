@@ -8,8 +8,6 @@ serve``, from one client and from several. Cold start is the time to the first a
 loads the bundle and answers; of the server from its start on. The three ways take turns; figures are medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

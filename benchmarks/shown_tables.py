@@ -1,7 +1,5 @@
 """Which rows and columns of the results are shown in docs/measurements.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@
 The folders hold the results of the sweeps (``.ragsweep`` where they were run), in the order of the page.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 

@@ -7,8 +7,6 @@
 paragraphs have one title, which is part of their text.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -6,8 +6,6 @@ FOLDER is where the store is made (on the disk that is to be measured); a tempor
 medians of several tries; what is read was just written, so no disk is waited for: it is the cost of checking.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import tempfile

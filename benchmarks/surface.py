@@ -8,8 +8,6 @@ parameter always exists, as in Hydra's former plugin, which also charges what it
 searches are raced. Prints the tables; --write puts them, and a plot, into docs/measurements.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -4,8 +4,6 @@ What the legs find is asked of the product, stage by stage, as a sweep would; fu
 functions, all questions at once. benchmarks/surface.py searches it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

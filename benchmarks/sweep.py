@@ -15,8 +15,6 @@ of its own; what is compared runs in the same call. Parts:
 - many: warm and untracked, 100 and 1,000 configs; first: a stored single config, until its first number is printed
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

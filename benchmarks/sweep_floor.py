@@ -3,8 +3,6 @@
 python benchmarks/sweep_floor.py FOLDER     (called by sweep.py, which puts vectors.npz and content.json there)
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -3,8 +3,6 @@
 python benchmarks/sweep_naive.py FOLDER -m alpha=.1,.5 top_k=3     (called by sweep.py)
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ Both lists of candidates are given, as their users have them; what a library com
 is setup.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ A file has the command, the date, the conditions, and tables of cells as they ar
 them, by ``SHOWN``. A benchmark calls ``keep_results`` with the lines of its report.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os

@@ -9,8 +9,6 @@ correlation of differences within source documents is that of all pairs, where q
 --write puts the table into docs/measurements.md; src/ragsweep/stats/inference/planning.py has its last column.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -10,8 +10,6 @@ does not have, popular ones repeated. Planted: all of a stream, or 30 % of it. R
 the times that stand in the references in place of the probe's, are measured in turns: a busy machine slows all alike.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

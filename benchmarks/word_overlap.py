@@ -1,7 +1,5 @@
 """A reranker for benchmarks/watch.py, whose time is set: ten milliseconds a question, times ``WordOverlap.slowed``."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

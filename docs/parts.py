@@ -3,8 +3,6 @@
 From the clone: .venv/bin/python docs/parts.py; a test compares the page with this output.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

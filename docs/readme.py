@@ -4,8 +4,6 @@ Needs docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/
 second sweep generates 259 answers; in a FOLDER where it has run before it is only shown.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -5,8 +5,6 @@ Needs Chromium. From the clone: .venv/bin/python docs/screenshots.py
 The sweep is run in the folder demo among the temporary files (minutes), or shown again if it is finished there.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import itertools

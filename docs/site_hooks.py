@@ -1,7 +1,5 @@
 """Hooks of mkdocs: pages made from files above docs/, and links that work on GitHub and in the site."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -4,8 +4,6 @@ From the clone: .venv/bin/python docs/sizing.py [--core-hour .05 --cores 2]; a t
 Measured: docs/million.json (benchmarks/million.py). Prices of tokens: conf/prices/default.yaml.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

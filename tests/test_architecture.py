@@ -1,7 +1,5 @@
 """The rules of docs/architecture.md, held by a test."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

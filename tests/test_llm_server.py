@@ -1,7 +1,5 @@
 """The scripted model server, called by OpenAI's own client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Run a search: take, launch and record batches of trials until the study is complete."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Open a study: create it, or continue one that measures the same."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Parameters of a search: categorical or numeric domains, written in Hydra's sweep syntax."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal

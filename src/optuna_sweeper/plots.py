@@ -1,7 +1,5 @@
 """Optuna's own plots of a study as PNG and SVG files, laid out for many parameters."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence

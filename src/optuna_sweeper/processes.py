@@ -1,7 +1,5 @@
 """Processes that share work: claims on it, which processes are alive, and the heartbeats of this one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

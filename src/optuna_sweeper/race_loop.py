@@ -1,7 +1,5 @@
 """Race jobs: run all of them rung by rung, drop some after each rung, and run the rest in full."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Samplers by name, created for every trial, so that a trial's draws depend only on its position."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The space of a search: parameters, conditions between them, and its points."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence

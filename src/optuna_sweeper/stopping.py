@@ -1,7 +1,5 @@
 """Early stop of a search: a time limit, a budget, or trials without an improvement."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Optuna's database of studies: SQLite for the processes of one machine, PostgreSQL for several machines."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sqlite3

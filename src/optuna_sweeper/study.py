@@ -1,7 +1,5 @@
 """A study shared by several processes: the owner of each trial, and the next trial."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

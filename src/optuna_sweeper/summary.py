@@ -4,8 +4,6 @@ The file ``study.json`` and the folder ``plots`` are exported whenever a process
 search can be shown without its database.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import uuid

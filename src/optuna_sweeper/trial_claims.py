@@ -1,7 +1,5 @@
 """Owners of trials, as attributes of Optuna's trials, and their heartbeats, as attributes of its study."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

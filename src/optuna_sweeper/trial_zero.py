@@ -1,7 +1,5 @@
 """The first trial of a search: the declared baseline if it is in the space, else the space's defaults."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple

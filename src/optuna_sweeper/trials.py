@@ -1,7 +1,5 @@
 """Trials: the outcome of a job, and the attributes that store it in Optuna."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

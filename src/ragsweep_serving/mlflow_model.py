@@ -1,7 +1,5 @@
 """The MLflow model of a shipped config, as code: MLflow runs this file when it loads the model."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answer single questions as an evaluated config does, from its bundle."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """The steps of a served question: their durations, and the results of the ranking steps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import NamedTuple

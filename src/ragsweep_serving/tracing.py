@@ -1,7 +1,5 @@
 """Trace served answers asynchronously, so that no answer waits for MLflow or fails with it."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import math

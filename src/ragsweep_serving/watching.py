@@ -1,7 +1,5 @@
 """Compare the traces of served requests with the reference of the evaluation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

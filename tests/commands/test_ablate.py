@@ -1,7 +1,5 @@
 """`ragsweep ablate`: one change at a time around a recorded config."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence

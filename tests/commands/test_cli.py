@@ -1,7 +1,5 @@
 """The command line as a user types it: what it prints, records, and how it exits."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

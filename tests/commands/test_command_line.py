@@ -1,7 +1,5 @@
 """What the commands share: their help, and the runs and sweeps that they name."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

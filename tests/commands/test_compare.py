@@ -1,7 +1,5 @@
 """`ragsweep compare`: two recorded configs, question by question."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

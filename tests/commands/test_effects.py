@@ -1,7 +1,5 @@
 """`ragsweep effects`: what each parameter of a sweep does."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product

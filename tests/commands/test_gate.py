@@ -1,7 +1,5 @@
 """`ragsweep gate`: may a candidate replace the baseline?"""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """``ragsweep golden build`` as it is typed, in process: a set that can be evaluated, the same each time, resumable."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`ragsweep golden items`: which questions discriminate between configs, by past sweeps."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ragsweep golden verify`` and its neighbours as they are typed, in process."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``ragsweep golden pool`` as it is typed, on a sweep whose stages are stored, and on one of which only records are."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """`ragsweep judge`: what a judge is worth, from files and from the ledger."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

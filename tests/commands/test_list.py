@@ -1,7 +1,5 @@
 """`ragsweep list` and `ragsweep show`: sweeps and configs found again by number."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`ragsweep compare --report`: the records and the page of two configs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

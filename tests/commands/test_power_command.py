@@ -1,7 +1,5 @@
 """`ragsweep power`: what a golden set can see."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

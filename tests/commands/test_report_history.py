@@ -1,7 +1,5 @@
 """`ragsweep report`: the newest sweep, or with --history all sweeps of a ledger on one page."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`ragsweep ship`: a config as a model that MLflow loads and serves, and an alias that moves only through the gate."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

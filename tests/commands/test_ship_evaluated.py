@@ -1,7 +1,5 @@
 """`ragsweep ship` takes a config only as it was evaluated: with the same parts, and with values that the ledger has."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``ragsweep store`` prints, asks and refuses, and how it exits."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """`ragsweep watch`: a served model's traces beside its evaluation, from shipping to the sentences that name a drift."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import datetime

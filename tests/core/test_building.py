@@ -1,7 +1,5 @@
 """A part is what its config says, checked before anything is loaded."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A contract that lacks its part, or has one of the wrong kind, says how to set it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A text from outside has no effect on a terminal, in Markdown or in a spreadsheet, and no text is lost."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Equal things have equal addresses, in any process; anything that matters changes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A signal becomes an exception that is sure to arrive."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Claims of processes on work: one contract for every place that keeps them, and the thread that beats."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

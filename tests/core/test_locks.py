@@ -1,7 +1,5 @@
 """One process at a time; the kernel frees the lock of a dead process; a process is alive or dead."""
 
-from __future__ import annotations
-
 import os
 import selectors
 import signal

@@ -1,7 +1,5 @@
 """A mapped array is outside of the process's memory; without a disk it is in memory."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

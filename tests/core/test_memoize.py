@@ -1,7 +1,5 @@
 """What was made of the very same objects is not made again."""
 
-from __future__ import annotations
-
 from ragsweep.core.memoize import KEPT, memoize_by_identity
 
 

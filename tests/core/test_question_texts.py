@@ -1,7 +1,5 @@
 """Results by question are written as a flat table of texts, and read back."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Several objectives: the Pareto front, and the config's key."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A secret is masked where it is written, and refused where other programs would write it."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

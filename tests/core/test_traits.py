@@ -1,7 +1,5 @@
 """Traits of parts: declared once, inherited except for the version, and never lost without an error."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

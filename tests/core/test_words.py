@@ -1,7 +1,5 @@
 """What the words of a text are, in every script."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Admission tests by hand: copied wording, evidence that is not alone, and answers that need no evidence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

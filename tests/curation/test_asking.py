@@ -1,7 +1,5 @@
 """A model's questions are validated like any other: what it invents is rejected, and no call is made twice."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A set is chosen without copies, within its quotas, and with the wanted share of unanswerable questions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions added by hand: what is proposed, what is written, and that nothing of the file is lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The changelog of a golden set: its digests link, and what no command did is noticed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

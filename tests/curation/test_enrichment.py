@@ -1,7 +1,5 @@
 """An entry says where its passage stands: pages and article, anchor, chunk; and how hard the question is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The schema has 46 fields in eight groups, and entries that contradict themselves are found."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The quote of an evidence: short, unique, and found again."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What an export writes is what an import reads, for the fields that the format has; the others are counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions by rule: what a sentence says is asked for, verbatim, and where it stands is the evidence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

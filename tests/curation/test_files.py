@@ -1,7 +1,5 @@
 """Files that are written whole: what a kill leaves."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

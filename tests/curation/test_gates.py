@@ -1,7 +1,5 @@
 """Every gate from both sides of its threshold, by values computed by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Questions of logs: where they stand, which are new, how often they were asked, and what is proposed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sets of other tools: which layout is recognised, what each field becomes, and what is counted as lost."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

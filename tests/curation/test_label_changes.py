@@ -1,7 +1,5 @@
 """What a change of the corpus does to labels: exactly those that it hurts are named, and the sure ones repaired."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """The categories of a set beside the wanted ones, counted by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

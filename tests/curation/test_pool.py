@@ -1,7 +1,5 @@
 """What a judgement of an unjudged chunk could change, against values by hand and all possible judgements."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Public sets pass through the gates with the values that their files have, counted here in another way."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

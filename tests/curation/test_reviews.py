@@ -1,7 +1,5 @@
 """Judgements of a person: none is lost or doubled by a kill at any moment, and no other page can make one."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The rooms of ragsweep_golden import downward, by the floors of its README."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A question by rule is kept where the corpus has one place for it: three cases by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans

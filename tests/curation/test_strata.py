@@ -1,7 +1,5 @@
 """Questions go to strata by priority and size, none below the minimum, none above half its chunks."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Files as other tools write them, imported as they are; the table of them in docs/datasets.md is made from here."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

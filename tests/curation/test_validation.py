@@ -1,7 +1,5 @@
 """An answer counts where its passage has it: verbatim, else by its words, else by similarity; else it is rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

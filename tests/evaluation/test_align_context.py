@@ -1,7 +1,5 @@
 """An existing system's context is found in the corpus, and what is not found is counted and covers nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

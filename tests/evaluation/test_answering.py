@@ -1,7 +1,5 @@
 """Requests and cases are known by their content, answers and verdicts are rows, and what arrives is kept at once."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``language: auto`` is the corpus's: one language a corpus, resolved before a part is built, stated in the plan."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plan tells what its calls cost: as measured where anything was, else by an estimate that is never too low."""
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A plan names the embedders that compute in another dtype than float32."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsweep.evaluation.experiment import dtype_lines

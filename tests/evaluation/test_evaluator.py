@@ -1,7 +1,5 @@
 """From rankings to numbers: nothing is averaged away, and what is shared is computed once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Labels survive re-chunking: the array code against plain loops, and the laws that hold for any chunking."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A system that exists already is a config like any other; a router decides what is searched for."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A service that fails for one question in retrieval or reranking costs the scores of that question, not the config."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A failure at any stage leaves the mean over the other questions, and a count with the reason, in every metric."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Metrics of other packages are tried on one question before anything runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ragsweep.core.types import Answer, EvaluationView, Scores

@@ -1,7 +1,5 @@
 """The stages of a config: shared where they are equal, and each what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

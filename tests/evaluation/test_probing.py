@@ -1,7 +1,5 @@
 """A stored latency is measured again where it is out of date, and says how busy the machine was."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is done with a reranker's scores, against plain loops."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of repeated answers: means, reasons and counts of what is missing, and the column that keeps all of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

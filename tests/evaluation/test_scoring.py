@@ -1,7 +1,5 @@
 """A metric that fails costs its own scores: the config goes on, and the reason names the error and its line."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """What an answer and its verdicts took and cost is in the records by question, and the judge's own words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

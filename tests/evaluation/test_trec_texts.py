@@ -1,7 +1,5 @@
 """Run files and qrels by evidence: trec_eval's numbers of them are ours, question by question."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dependent questions: those on one document, and those in almost the same words."""
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Sequence

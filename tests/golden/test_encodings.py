@@ -1,7 +1,5 @@
 """Files in other encodings than UTF-8: read by the byte order mark, by the page or by the config, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The questions of a search, and those that are kept for the end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

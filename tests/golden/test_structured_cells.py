@@ -1,7 +1,5 @@
 """Structured cells, of any shape and notation, in every reader, importer and harvester: read, or refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """TREC files: written so that any tool keeps our order; and trec_eval's own files have trec_eval's values."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

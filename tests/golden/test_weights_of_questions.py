@@ -1,7 +1,5 @@
 """Weights of questions are read from every format that has them, and a bad one is refused with its place."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -13,8 +13,6 @@ names the faults; a share of 1 fails every request. Which request fails is a fun
 number of earlier attempts, not of the order of arrival.
 """
 
-from __future__ import annotations
-
 from llm_server.faults import FAULTS, FINAL, TRANSIENT
 from llm_server.requests import ModelRequest
 from llm_server.server import LlmServer, LoggedRequest

@@ -1,7 +1,5 @@
 """Faults of a service: the responses in place of a good answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

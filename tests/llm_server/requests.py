@@ -1,7 +1,5 @@
 """Parse a request's body, and make an answer that is a function of it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The server: it listens on loopback, logs every request, and answers it well or with a fault."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

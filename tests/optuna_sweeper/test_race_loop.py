@@ -1,7 +1,5 @@
 """The loop of a race: every rung runs the remaining jobs, and who is dropped is not run again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

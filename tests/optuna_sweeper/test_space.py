@@ -1,7 +1,5 @@
 """The space of a search: domains in Hydra's sweep syntax, conditions, points."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import optuna

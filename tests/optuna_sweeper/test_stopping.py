@@ -1,7 +1,5 @@
 """When a search ends before it has all of its trials, and what is left of it: for any program, whatever it measures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

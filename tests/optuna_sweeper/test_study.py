@@ -1,7 +1,5 @@
 """A study: trials that follow from its seed, duplicates, failures, and trials of processes that died."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Trial 0: the declared baseline where it lies in the space, else the nearest point of the space to the defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

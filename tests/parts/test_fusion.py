@@ -1,7 +1,5 @@
 """Fusion: hand-computed examples, and a plain Python version that has to agree on random rankings."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Callable, Sequence

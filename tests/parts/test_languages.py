@@ -1,7 +1,5 @@
 """Languages are detected by their stop words, and folding removes case and accents."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Finding models: every way that it can fail is a sentence with a way out."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

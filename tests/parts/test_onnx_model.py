@@ -1,7 +1,5 @@
 """Computing in int8: near to float32, blind to a text's company, and from a file that is whole or made anew."""
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys

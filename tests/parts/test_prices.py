@@ -1,7 +1,5 @@
 """Prices of tokens by patterns of model names."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

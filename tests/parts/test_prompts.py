@@ -1,7 +1,5 @@
 """A prompt says what its templates say, keeps what was retrieved behind its fence, and knows when it was declined."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a question with a history is searched with: the last turn, the conversation, or what a model makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ordering: against Python's own sort."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every part that calls a service hands all its settings of calls on, and none of them is part of its address."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Targets judge by the side that is better, and say what they could not judge and what chance could turn."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one tokenizer of contexts counts any span as it would count its text."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A ledger is read as it was written, or refused in one sentence that names the file and the way out."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

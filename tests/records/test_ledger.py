@@ -1,7 +1,5 @@
 """What is written is read back, from any process."""
 
-from __future__ import annotations
-
 import math
 import os
 import sqlite3

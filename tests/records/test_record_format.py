@@ -1,7 +1,5 @@
 """A record is decoded as it was encoded, whatever its numbers are, and a damaged one is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """An outcome that was sent is the outcome that arrives, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a report says of answers: quadrants, the confusion matrix and the abstention curve."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """The conclusion of a sweep: every kind of result, its numbers, and the same in JSON types."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """A metric is defined by its class's first sentence, under the name that tables show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The Pareto front in words and as a table."""
 
-from __future__ import annotations
-
 from ragsweep.core.results import Result
 from ragsweep.report.front import MOST, front_csv, front_lines
 from support.results import changed, scored

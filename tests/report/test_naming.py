@@ -1,7 +1,5 @@
 """Names of configs: what varies among them, short, and never the same for two."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Numbers as text are total: every float has one, and NaN is that of a missing value."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys

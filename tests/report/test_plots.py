@@ -1,7 +1,5 @@
 """Pictures show every config and group, and say what they rest on. Their looks were judged by eye."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How far a running stage is, is shown in a log as well, and what is left is never blank."""
 
-from __future__ import annotations
-
 import io
 import re
 import time

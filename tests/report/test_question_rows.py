@@ -1,7 +1,5 @@
 """The table of questions is what MLflow's evaluation page reads."""
 
-from __future__ import annotations
-
 import json
 
 from ragsweep.report.question_rows import question_rows

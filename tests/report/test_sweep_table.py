@@ -1,7 +1,5 @@
 """The table of a sweep: what varies, best first, no wider than it must be, always with the configs that matter."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rows, JSON and CSV say what was measured, and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

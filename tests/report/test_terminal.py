@@ -1,7 +1,5 @@
 """What is printed can be read in a log, and leaves nothing out."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -1,7 +1,5 @@
 """The verdict as files: tables, a page, a picture."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

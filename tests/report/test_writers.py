@@ -1,7 +1,5 @@
 """A document has the same content in each of its forms."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

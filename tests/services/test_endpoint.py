@@ -1,7 +1,5 @@
 """Requests, replies and usage of an endpoint, against a server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls against a server that fails in every known way: faults cost time, never numbers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Backoff, rates and the circuit breaker, at times that the tests choose."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsweep.core.missing import CIRCUIT_OPEN

@@ -1,7 +1,5 @@
 """Every response is read, or fails its own request: no other error comes of it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

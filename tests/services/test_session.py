@@ -1,7 +1,5 @@
 """Batches of calls: order, threads, forks, shared limits, and interruption."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

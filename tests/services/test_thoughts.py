@@ -1,7 +1,5 @@
 """A reasoning model's answer is the text behind its thoughts; whatever is no thought stays as it is."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Usage is counted and priced once, and a budget stops the calls of one session."""
 
-from __future__ import annotations
-
 import pytest
 
 from llm_server import LlmServer

@@ -3,8 +3,6 @@
 Every golden question gets the context of the evaluation, position by position, and the same answer.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

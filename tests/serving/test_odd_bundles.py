@@ -1,7 +1,5 @@
 """A bundle loads as it was shipped, or is refused in one sentence: other parts, another value, any damage of a file."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import random

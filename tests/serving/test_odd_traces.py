@@ -1,7 +1,5 @@
 """Any trace and any record of a log is read or counted as not readable; none ends or stalls the command."""
 
-from __future__ import annotations
-
 import json
 import random
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """A bundle answers as the config did that it was made of: every golden question, position by position."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

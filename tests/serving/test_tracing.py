@@ -1,7 +1,5 @@
 """Served answers are traced beside them: no answer waits for a trace or fails with it, and a sample is a sample."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

@@ -1,7 +1,5 @@
 """Requests beside a reference: what is planted is named, by its own name only, and nothing else is an alarm."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What was packed is what is unpacked, to the bit; anything else is an error and never a value."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Every distinct node is computed once, and of rows only those not yet known."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A plan is the union of nodes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

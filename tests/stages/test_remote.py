@@ -1,7 +1,5 @@
 """What one machine has stored the others find, each thing is computed once, and a remote half never costs a result."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """A table of rows gives back what it was given, and takes no more memory than it may."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Shards are computed once each, wherever they are computed, and put together to the same value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

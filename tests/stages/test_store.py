@@ -1,7 +1,5 @@
 """A store returns what was kept, to the bit, or nothing; what is damaged is said once, put aside and made again."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Listing changes nothing, and removing leaves a store whole wherever it is cut off."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sqlite3

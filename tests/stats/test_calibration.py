@@ -1,7 +1,5 @@
 """Judges against people: agreement as sklearn and scipy compute it, and the coverage of intervals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

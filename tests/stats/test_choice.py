@@ -1,7 +1,5 @@
 """The config to run if one must be run today: laws of the choice, and what is expected of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The results that may be compared, and the differences of their configs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

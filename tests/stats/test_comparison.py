@@ -1,7 +1,5 @@
 """The comparison of a sweep: its choice, what is shown beside it, and what is left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

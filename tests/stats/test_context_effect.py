@@ -1,7 +1,5 @@
 """With and without context: every question is of one kind, and the paired test is exact."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Configs that differ in the length of their context alone, by metrics that can only rise with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What configs cost, and which of two is shown to cost less."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

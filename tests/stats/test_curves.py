@@ -1,7 +1,5 @@
 """The curve over a swept number: its flat region, and a choice that is not made in sample."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

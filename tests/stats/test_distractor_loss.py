@@ -1,7 +1,5 @@
 """The change by a distractor in the context is that of the same questions, by hand and by simulation."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

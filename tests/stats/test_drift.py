@@ -1,7 +1,5 @@
 """Differences between requests and an evaluation: estimates are scipy's, intervals cover, and laws hold."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Planted faults: each is attributed to the stage that has it, and repairing it gives the number that was foretold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """A hybrid against its legs: what is planted is found, slice by slice, and nothing where there is nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

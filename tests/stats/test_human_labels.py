@@ -1,7 +1,5 @@
 """Labels count for the very answers that they were given to, and decide differences of configs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

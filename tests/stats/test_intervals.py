@@ -1,7 +1,5 @@
 """Intervals cover the true value, agree with scipy, and are the same to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

@@ -1,7 +1,5 @@
 """What each question of a golden set is worth, by the scores of many configs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

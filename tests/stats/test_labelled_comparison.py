@@ -1,7 +1,5 @@
 """The verdict of a sweep that people's labels correct."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

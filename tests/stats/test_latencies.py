@@ -1,7 +1,5 @@
 """A difference in latency is stated only beyond the drift of the machine, and a busy machine is named."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

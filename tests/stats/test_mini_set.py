@@ -1,7 +1,5 @@
 """A few questions that rank configs as all questions do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Two configs compared as the sweep that they belong to compares them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import permutations

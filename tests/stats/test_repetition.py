@@ -1,7 +1,5 @@
 """Shares of the variance of a difference, of planted questions, answers and judgements."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The curve of coverage and quality, by hand and by its laws."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The share of scored questions among those to which a metric applies, and what completes a result."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict on a pair: every kind by hand, and its laws."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Weighted summaries: a weight is as many copies of a question, and equal weights are none."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrices of scores for the tests of inference."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

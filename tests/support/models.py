@@ -1,7 +1,5 @@
 """Models for tests: tiny ones made here, a real one from its package, and a judge that follows a script."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections.abc import Sequence

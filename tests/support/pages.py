@@ -1,7 +1,5 @@
 """Sweeps for the report page: numbered configs with questions, contexts and answers, and what is said about them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product

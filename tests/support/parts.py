@@ -1,7 +1,5 @@
 """Small parts for tests: they implement the protocols as a user's own would, and need no model."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

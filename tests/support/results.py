@@ -1,7 +1,5 @@
 """Results with given values, and ledgers of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The declared baseline: a number, overrides, or a recorded config, and one clear error for any other."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

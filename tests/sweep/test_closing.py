@@ -1,7 +1,5 @@
 """What is said and kept of a sweep when it ends: made from its records, whatever fails."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

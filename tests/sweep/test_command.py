@@ -1,7 +1,5 @@
 """What is typed becomes the jobs that Hydra would make, and a typo becomes one sentence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A job's config is Hydra's own composition, to the last key, however little of it is composed anew."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A config can choose among our parts and nothing else: whatever it says, nothing of it happens."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Outcomes of workers with folders of their own reach the command's ledger, each once, whoever dies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Overrides become jobs: Hydra's own product, once for each case."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Who of a search is evaluated on the holdout, how that is counted, and what is said of it."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

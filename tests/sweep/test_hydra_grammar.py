@@ -1,7 +1,5 @@
 """Every form of Hydra's documented grammar and every option of its command line works, or is refused by its name."""
 
-from __future__ import annotations
-
 import re
 import sys
 from contextlib import suppress

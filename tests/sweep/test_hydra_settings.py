@@ -1,7 +1,5 @@
 """A config may send jobs to a cluster, but names neither a host nor a command."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

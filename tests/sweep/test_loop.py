@@ -1,7 +1,5 @@
 """A job of our own loop leaves and sees what it would under Hydra's own launcher."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """A command that goes on where another was killed may meet a process of that: each record is shown once."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

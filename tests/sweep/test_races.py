@@ -1,7 +1,5 @@
 """Configs race: the worse ones are dropped, and what is saved is counted by the server that was not called."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

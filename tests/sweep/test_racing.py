@@ -1,7 +1,5 @@
 """A race: in which order questions are asked, who is dropped and when, and that the best is not."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A secret is in no text of a recorded outcome, keys included."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ragsweep.core.secrets import Secrets

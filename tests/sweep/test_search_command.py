@@ -1,7 +1,5 @@
 """A search is a sweep whose jobs nobody knows beforehand: checked, planned, continued and shown like any other."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

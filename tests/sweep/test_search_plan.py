@@ -1,7 +1,5 @@
 """The plan of a search is an upper bound: each embedding that its space allows once, the rest by trial."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

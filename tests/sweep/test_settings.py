@@ -1,7 +1,5 @@
 """A setting of a config that means nothing is an error that names the key."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Several commands at one search: they share its trials, its parent run and its ledger, and it is closed once."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Jobs of SLURM: one has ended when the queue no longer has it, and one that is taken back has not failed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """A command hands its jobs on: each config is composed once, and the command returns the sweep that it ran."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from collections.abc import Sequence

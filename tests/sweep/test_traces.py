@@ -1,7 +1,5 @@
 """Traces show what happened to single questions of a config: chosen by the config, whole, masked, and never doubled."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

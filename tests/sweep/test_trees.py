@@ -1,7 +1,5 @@
 """A config becomes parameters as they are typed."""
 
-from __future__ import annotations
-
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given

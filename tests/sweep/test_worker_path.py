@@ -1,7 +1,5 @@
 """Jobs that a launcher runs in processes of their own use the folder that is named for them."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

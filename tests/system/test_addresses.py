@@ -1,7 +1,5 @@
 """A hit means the same computation: every key of every option is classified, and changing it changes what it should."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

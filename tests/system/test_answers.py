@@ -1,7 +1,5 @@
 """From a context to answers and verdicts: what is asked, what is shared, what goes wrong."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Answers as a user meets them: a sweep offline, a service that fails, a process that is killed."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

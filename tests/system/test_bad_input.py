@@ -1,7 +1,5 @@
 """Any bad dataset is one clear error, with its place and the way out; unusual ones load."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

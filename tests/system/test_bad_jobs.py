@@ -1,7 +1,5 @@
 """A job that dies takes only itself: the others are kept, and it is said what became of it."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sqlite3

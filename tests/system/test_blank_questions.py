@@ -1,7 +1,5 @@
 """A blank question is an edge case that every part survives, and that is scored and counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ below the folder it ran in (configs, logs, databases page by page, artifacts, st
 canary as it is, as base64, as JSON and as a part of a URL.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

@@ -4,8 +4,6 @@ What is scanned: every file below the folder of the commands, the names of files
 command lines of all processes that a command starts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

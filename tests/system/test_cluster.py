@@ -1,7 +1,5 @@
 """Two nodes of a Ray cluster with separate folders: one sweep, each stage once in all, whoever is killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Published numbers, on the real collections."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

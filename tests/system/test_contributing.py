@@ -1,7 +1,5 @@
 """What CONTRIBUTING.md and README.md tell the reader to do works as it is written there."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

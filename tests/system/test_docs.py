@@ -1,7 +1,5 @@
 """Pages made from code, configs and results equal what their scripts make; all pages together are short."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Every command in the documents, and every command and key in a printed sentence, exists as it is written."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a search is for and what it leaves behind, as a user sees it: screen, ledger, MLflow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The grid sweeper in a Hydra program that knows nothing of ragsweep."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.commands import call

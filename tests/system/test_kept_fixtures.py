@@ -1,7 +1,5 @@
 """What earlier releases left on disk is read by this one, and gone on with; a later one's is refused."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Twelve questions with keywords and without evidence: search and conversation are counted, live and at the end."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """A sweep that is killed at any moment is continued by the same command, and ends as if nothing had happened."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

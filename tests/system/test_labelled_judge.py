@@ -1,7 +1,5 @@
 """Few labels, many verdicts, as a user meets them: a sweep, the judge's calibration, compare, gate, the sweep again."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

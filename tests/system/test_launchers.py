@@ -1,7 +1,5 @@
 """Under every launcher the sweep is the same, and no stage is computed twice."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

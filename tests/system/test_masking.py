@@ -4,8 +4,6 @@ One sweep holds a canary in each way by which a config may get one, in a part th
 given; every file below the folder it ran in is scanned, and what it printed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A model's folder runs no code: what would is refused in words, or loaded without it, by every part that loads one."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

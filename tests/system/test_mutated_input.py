@@ -1,7 +1,5 @@
 """Input of others, changed at random, is read as it is, skipped and counted, or refused in a sentence, in time."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

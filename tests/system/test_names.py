@@ -1,7 +1,5 @@
 """No name out of data or config leaves its folder, meets another, or is lost: ids come back whole."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

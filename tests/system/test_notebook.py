@@ -1,7 +1,5 @@
 """The notebooks choose their sweeps by name, run on real ones, and are committed without outputs."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

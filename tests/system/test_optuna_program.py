@@ -1,7 +1,5 @@
 """Another Hydra program searches with the plugin, and continues a search after a stop."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """A task of one's own without a line in ragsweep: SQL for SQLite, scored by executing it read-only."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

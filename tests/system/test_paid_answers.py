@@ -1,7 +1,5 @@
 """Configs that ask a service: what they cost, what a budget leaves of them, and that nothing is asked twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Where a change of the numbers is meant: ``RAGSWEEP_PIN=1 python -m pytest tests/system/test_pinned_results.py``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

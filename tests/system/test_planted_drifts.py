@@ -1,7 +1,5 @@
 """Planted drifts in streams of requests are each named within 200, and streams without one raise hardly an alarm."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands that are printed below a result, or in a message, are run as they are printed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a run writes is for its owner, and a run talks to nobody that it was not told of."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

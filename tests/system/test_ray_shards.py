@@ -1,7 +1,5 @@
 """compute=ray: the same files as in one process, whichever worker dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Generators and judges against a server that this project did not write: llama.cpp's, with a real language model."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

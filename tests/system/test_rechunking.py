@@ -1,7 +1,5 @@
 """Evidence survives re-chunking, whatever is chosen: every option of a chunker beside every option of a retriever."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

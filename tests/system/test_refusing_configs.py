@@ -1,7 +1,5 @@
 """A config that refuses every question, beside one that answers: by the golden set's shares and by those in use."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

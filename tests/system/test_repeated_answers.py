@@ -1,7 +1,5 @@
 """Repeated answers of a scripted service: what is asked, what is stored, and whose noise it is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of a sweep in a browser: it draws, sorts, filters and follows the keyboard, also in a sandboxed frame."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """The review page in a browser: judged by keyboard, its server killed midway, and nothing lost or doubled."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

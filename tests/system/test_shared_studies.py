@@ -1,7 +1,5 @@
 """Several processes on one study, on SQLite and on a real PostgreSQL: each trial is begun once, whoever dies."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Every sweep in sweeps/ runs on the bundled questions: with few of them, few trials and a tiny model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages of the documentation: all of them are in the navigation, and their links work on GitHub and in the site."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

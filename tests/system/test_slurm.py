@@ -3,8 +3,6 @@
 By night, as root, with ``apt-get install slurm-wlm munge``; without them it is skipped.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whatever write fails, or is a process's last: results are right, and no entry is half of one."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Commands on machines that share a study and the remote half of a store: each trial and stage once in all."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

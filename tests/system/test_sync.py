@@ -1,7 +1,5 @@
 """The ledger is the truth: what MLflow lacks is sent from it, once."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import uuid

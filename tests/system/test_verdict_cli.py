@@ -1,7 +1,5 @@
 """The verdict as a user meets it: when a sweep ends, shown again, in MLflow, sent later; and who saw the holdout."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

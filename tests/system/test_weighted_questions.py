@@ -1,7 +1,5 @@
 """A golden set with weights, from its file to every place that states a mean: all are those of the traffic."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

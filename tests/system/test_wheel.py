@@ -1,7 +1,5 @@
 """What the wheel carries is enough: the command works in an empty folder, and is the clone's command."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

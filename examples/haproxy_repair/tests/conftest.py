@@ -1,7 +1,5 @@
 """Skip what needs Debian's packages where they are not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """A service behind OpenAI's protocol whose replies a test decides."""
 
-from __future__ import annotations
-
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Every case is broken, and repaired; together they cover categories, difficulties and the manual."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The manual is cut so that a document is about one section, or one keyword."""
 
-from __future__ import annotations
-
 from haproxy_repair.corpus import documents, read_manual
 
 TEXT = """\

@@ -1,7 +1,5 @@
 """Each metric, from both sides, against values computed by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands of the README run as they are written, with a model on this machine that often replies badly."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The repairer repairs what its passages cover, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The task in ragsweep: configs are found, the four kinds of answers evaluated, and targets and success stated."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from http.server import ThreadingHTTPServer

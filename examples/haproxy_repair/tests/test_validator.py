@@ -1,7 +1,5 @@
 """HAProxy itself decides, without a way out of its sandbox."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``ragsweep ablate``: the effect of each part of a config, and of each of its parameters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The cases of an ablation: one config, and each change of one thing in it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

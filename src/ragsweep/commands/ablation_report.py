@@ -1,7 +1,5 @@
 """The documents of an ablation: its cases, and the effects of the changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line: ``python run.py …`` in a clone, ``ragsweep run …`` anywhere."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Shared parts of the commands: options with one-line errors, printed documents, and metrics to show."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """``ragsweep compare``: two configs, question by question."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

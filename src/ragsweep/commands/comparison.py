@@ -1,7 +1,5 @@
 """Find the sweep of two recorded configs, and the verdicts on them in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ragsweep.core.results import Result

@@ -1,7 +1,5 @@
 """Read the documents passed to a command."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

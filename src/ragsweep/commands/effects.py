@@ -1,7 +1,5 @@
 """``ragsweep effects``: main effects and two-way interactions of a sweep's parameters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

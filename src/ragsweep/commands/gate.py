@@ -1,7 +1,5 @@
 """``ragsweep gate``: may the candidate replace the baseline?"""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence

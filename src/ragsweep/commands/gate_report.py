@@ -1,7 +1,5 @@
 """The decision of ``ragsweep gate``, and its document."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

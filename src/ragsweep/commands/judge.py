@@ -1,7 +1,5 @@
 """``ragsweep judge``: the agreement of a judge with human labels, and with itself."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence

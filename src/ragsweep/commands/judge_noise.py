@@ -1,7 +1,5 @@
 """``ragsweep judge noise``: the agreement of a judge with itself."""
 
-from __future__ import annotations
-
 import argparse
 import math
 

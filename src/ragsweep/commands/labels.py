@@ -1,7 +1,5 @@
 """Read human labels for recorded configs, and check that they are on the scale of their metrics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

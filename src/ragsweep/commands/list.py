@@ -1,7 +1,5 @@
 """``ragsweep list``: the sweeps and single runs of a ledger, or all configs of one sweep."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``ragsweep name``: name a config or a sweep for use in commands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, print_blocks

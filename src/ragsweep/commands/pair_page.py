@@ -1,7 +1,5 @@
 """The page of two configs, and the files beside it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

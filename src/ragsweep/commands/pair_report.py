@@ -1,7 +1,5 @@
 """The report of two configs: a page, a JSON record of the comparison, and one record per question."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """``ragsweep power``: the smallest detectable difference of a golden set, and the size that a smaller one needs."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The documents of ``ragsweep power``: what a golden set can show, and what a planned one could."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """``ragsweep report``: a sweep as an HTML page, or as Markdown for a pull request; or the history of all sweeps."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ragsweep run``: evaluate one config, or sweep over several."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

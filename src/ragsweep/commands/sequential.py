@@ -1,7 +1,5 @@
 """The preconditions of ``ragsweep gate --sequential``, and the range of a metric that its bets require."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The traces of a served model, selected by version and time."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``ragsweep show``: one config with its settings, metrics, slices and missed questions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import starmap

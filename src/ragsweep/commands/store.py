@@ -1,7 +1,5 @@
 """``ragsweep store``: show and empty the store."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

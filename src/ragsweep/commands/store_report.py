@@ -1,7 +1,5 @@
 """The documents of ``ragsweep store``."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """`ragsweep sync`: upload records of the ledger that MLflow lacks."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Requests, answers, judgements, and their cost. Import them from `types`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

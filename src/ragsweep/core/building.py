@@ -1,7 +1,5 @@
 """Build parts from their configs: the class of ``_target_`` with the other keys as arguments, and its Spec."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Escape untrusted texts for display: one function for each kind of output."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Turn termination signals into an exception that cannot get lost, so that open resources are closed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

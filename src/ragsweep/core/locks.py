@@ -1,7 +1,5 @@
 """Locks between the processes of a machine, which the kernel releases when a process dies; and claims (`Liveness`)."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

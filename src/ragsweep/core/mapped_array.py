@@ -1,7 +1,5 @@
 """Large arrays outside of the process's memory, backed by a file whose pages the system may write out and drop."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import tempfile

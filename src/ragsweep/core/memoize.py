@@ -1,7 +1,5 @@
 """Memoise functions of objects that outlive many configs: golden sets, chunkings, coverages."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from functools import wraps

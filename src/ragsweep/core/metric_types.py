@@ -1,7 +1,5 @@
 """The protocols of metrics, judged ones among them, and of parts that estimate their costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Reasons for missing scores: a score that was not measured is NaN with a reason, never 0, never dropped."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Results by question as a flat table, the columns of exported files: nested values are JSON texts."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Replace a file atomically: a killed process leaves the old file or the new one."""
 
-from __future__ import annotations
-
 import uuid
 from contextlib import suppress
 from pathlib import Path

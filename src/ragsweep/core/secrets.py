@@ -9,8 +9,6 @@ to 7 characters are masked as whole words only
 - from the environment under any other name: fewer than 8 characters, numbers, and paths whose first folder exists
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

@@ -1,7 +1,5 @@
 """Identify code outside this package: hash a module's file and those of its package's modules that it imports."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import sys

@@ -1,7 +1,5 @@
 """Make the spans of a corpus from the pieces of each document."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

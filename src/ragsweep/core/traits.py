@@ -1,7 +1,5 @@
 """The traits of a class of parts: facts about its parameters and results, beside its methods."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Trust: a config may name the classes of our parts and those of trusted packages."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

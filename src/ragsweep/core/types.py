@@ -8,8 +8,6 @@ Inside, a chunk is an integer position and per-question data are arrays over all
 edges (files, logs, errors). A part is a class with the methods of one protocol below, independent of graph and store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 

@@ -5,8 +5,6 @@ Scripts that are written without spaces have no visible words: each of their cha
 needed to do better. The same holds for Hangul, where particles join the word, except in quotes.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache

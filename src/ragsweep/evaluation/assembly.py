@@ -1,7 +1,5 @@
 """Build the graph of stages that a config describes, part by part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parts of one config, and its nodes for evaluation, plan and signature."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The language of a corpus: detect it, substitute it for ``language: auto``, and compare it with the config."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Estimate the cost of a plan's calls: from the usage measured for the same part, else from the part's own estimate."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Evaluate one config: run its graph for all questions, score every question, and sum up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

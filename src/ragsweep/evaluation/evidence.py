@@ -5,8 +5,6 @@ metric has a denominator that depends on the chunking, and with one chunk a docu
 documents every metric equals trec_eval's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

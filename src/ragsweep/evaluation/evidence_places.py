@@ -1,7 +1,5 @@
 """Map labels to the passages that they mark: spans of the corpus, whatever its chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

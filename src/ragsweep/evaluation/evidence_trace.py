@@ -1,7 +1,5 @@
 """The path of each evidence through the stages of one config, and the scores of each leg of a hybrid alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

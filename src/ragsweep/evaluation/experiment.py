@@ -1,7 +1,5 @@
 """One config, prepared for evaluation: its parts as a graph of stages, its questions and its metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The stages of an external system: its responses, aligned with the corpus, and the verdicts on them."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

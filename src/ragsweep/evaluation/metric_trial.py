@@ -1,7 +1,5 @@
 """Try the metrics of other packages on one question, before any computation or paid call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

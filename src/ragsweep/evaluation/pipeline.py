@@ -1,7 +1,5 @@
 """Build the stages of one config as a graph. Parts are used by protocol only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Measure the latency of a config's stages, repeating stale measurements, and summarise it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

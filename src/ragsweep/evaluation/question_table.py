@@ -1,7 +1,5 @@
 """The questions of a golden set as columns, the outcomes of a config by question, and the names of chunks."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

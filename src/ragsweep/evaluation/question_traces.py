@@ -1,7 +1,5 @@
 """Traces of single questions of one config for a tracker: inputs, outputs and duration of each stage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Make the nodes that change rankings: excluded documents, low scores, reranking, parents, the context."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores of repeated answers: the mean of a question's repetitions, and the single scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Duration and cost of each question by step, and judges' reasons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

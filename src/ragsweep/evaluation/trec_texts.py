@@ -1,7 +1,5 @@
 """Rankings and labels as TREC files, by chunk and by evidence, from which other tools reproduce our numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Find anchor quotes in a document's source and in the visible text of its Markdown."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Their scores are correlated: resampling draws them together, and a partition keeps them on one side.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

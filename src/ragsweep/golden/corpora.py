@@ -1,7 +1,5 @@
 """Read the documents of a corpus: JSON lines (our own format or BEIR's), a table, or a folder of pages."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence

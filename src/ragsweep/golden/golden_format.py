@@ -1,7 +1,5 @@
 """Parse our own format of a golden file: one question a line (described in docs/datasets.md)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ragsweep.core.errors import Faults, nearest

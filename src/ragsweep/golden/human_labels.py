@@ -1,7 +1,5 @@
 """Read people's labels of answers, and other scores by question, from a table or JSON lines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ label covers a chunk as in an evaluation: the chunk has half of the label's char
 is labelled as a whole. Documents in ``distractors`` are judged, and not relevant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Divide a golden set into the questions of a search (tune) and those kept for the end (holdout)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

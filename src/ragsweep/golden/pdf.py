@@ -1,7 +1,5 @@
 """Read the text of a PDF's pages, and find pages whose text is not what a reader sees."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

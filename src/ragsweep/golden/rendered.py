@@ -1,7 +1,5 @@
 """Render Markdown to its visible words, each with its place in the source."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

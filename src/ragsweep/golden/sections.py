@@ -1,7 +1,5 @@
 """Find a section of a document by its heading: a Markdown heading, an underlined line, or a separate line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Read the values in a field: lists and objects, as values or as texts in JSON or Python syntax, and numbers."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

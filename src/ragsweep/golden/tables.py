@@ -1,7 +1,5 @@
 """Read CSV and TSV tables with a header."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

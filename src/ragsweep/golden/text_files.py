@@ -1,7 +1,5 @@
 """Read text files, plain or gzipped, in UTF-8 or another encoding, and collect every fault with its place."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io

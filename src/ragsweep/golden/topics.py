@@ -1,7 +1,5 @@
 """Read TREC's topics: ``<top> <num> ...``, whose tags are often never closed, and XML of ``<topic number="...">``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from html import unescape

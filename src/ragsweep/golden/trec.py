@@ -4,8 +4,6 @@ A run has lines ``question Q0 document rank score tag``, qrels have ``question i
 trec_eval (https://github.com/usnistgov/trec_eval) order a run by score, kept in single precision, and ignore the rank.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Outputs parsed from a config's answers for the metrics of a task, once for each answer."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ragsweep.core.memoize import memoize_by_identity

@@ -1,7 +1,5 @@
 """Shared settings of parts that sample text: the seeds of repetitions, and the limits of settings."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from ragsweep.core.errors import ConfigError

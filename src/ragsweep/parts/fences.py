@@ -4,8 +4,6 @@ The tag is a keyed hash of the fenced text: prompts, and with them the addresses
 every process, which a random tag would prevent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -7,8 +7,6 @@ The shares of all legs are in one dense table with a column for each distinct ch
 addition over the table, and one sort.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

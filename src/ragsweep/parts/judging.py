@@ -1,7 +1,5 @@
 """The interface between judged metrics and judges: response schemas, replies, and the judge protocol."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

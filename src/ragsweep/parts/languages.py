@@ -1,7 +1,5 @@
 """Detect the language of a text by its stop words or its script, without a model or library."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Limits of parameters that parts have in common."""
 
-from __future__ import annotations
-
 from ragsweep.core.errors import ConfigError
 
 

@@ -1,7 +1,5 @@
 """Locate, check and load a model that computes on this machine."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping

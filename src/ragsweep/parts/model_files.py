@@ -4,8 +4,6 @@ A model is "bundled" (included in this project's dependencies), a folder, or the
 This module does not import torch, so that a plan costs nothing.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

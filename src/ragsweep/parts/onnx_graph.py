@@ -1,7 +1,5 @@
 """Export a transformer as an ONNX graph for one text, and quantise the weights of its matrix products."""
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from collections import Counter

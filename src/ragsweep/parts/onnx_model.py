@@ -5,8 +5,6 @@ kind). In a padded batch that scale, and so a vector, would depend on the other 
 therefore computed alone, without padding, one text a core: its vector never depends on other texts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import platform

@@ -1,7 +1,5 @@
 """Prices of tokens by model, from a dated table."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from datetime import date as Date

@@ -1,7 +1,5 @@
 """Prompts: the chat messages of a request, and the recognition of answers that decline."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The form of a question (what, why, how many, yes or no, keywords) by its first words, without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ragsweep.core.words import has_question_mark, words

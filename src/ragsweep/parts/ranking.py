@@ -1,7 +1,5 @@
 """Order scored chunks: best first, ties by chunk position, padded to the depth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

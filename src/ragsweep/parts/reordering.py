@@ -1,7 +1,5 @@
 """Reorder the candidates of rankings by a reranker's scores."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Split texts into sentences by sentencex's rules for abbreviations, quotes and lists, and a few more for French."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Settings that parts which call a service share: keys of their YAML, none of which can change a result."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Targets: pass/fail thresholds, bands, and the actions that they suggest."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

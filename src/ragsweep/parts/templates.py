@@ -1,7 +1,5 @@
 """Texts with the fields of a task's case in braces: ``{input}``; a literal brace is written twice."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from string import Formatter

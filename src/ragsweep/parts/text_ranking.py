@@ -1,7 +1,5 @@
 """Rank texts for queries by BM25, in their language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsweep.core.types import NO_CHUNK

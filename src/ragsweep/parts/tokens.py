@@ -5,8 +5,6 @@ In scripts without spaces, and in Hangul, each character is a token.
 It is independent of models, so that context lengths are comparable across configs and over time.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

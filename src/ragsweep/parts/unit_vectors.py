@@ -1,7 +1,5 @@
 """Vectors of length one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

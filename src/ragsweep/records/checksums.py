@@ -5,8 +5,6 @@ that it changes, so damage to other rows stays detectable. A scope is the record
 another table; the large columns of a record enter by their digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence

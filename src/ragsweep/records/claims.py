@@ -1,7 +1,5 @@
 """Claims of processes on work, in one table for sweeps and searches; the claims of a dead process are void."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from dataclasses import dataclass

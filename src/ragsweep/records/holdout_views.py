@@ -1,7 +1,5 @@
 """How often the holdout of a golden set has been used: each use weakens the next conclusion from it."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

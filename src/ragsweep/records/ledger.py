@@ -3,8 +3,6 @@
 One transaction per config. Reading never runs code.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

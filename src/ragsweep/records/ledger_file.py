@@ -1,7 +1,5 @@
 """The SQLite file of the ledger: its tables, transactions and connections."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

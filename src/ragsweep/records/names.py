@@ -1,7 +1,5 @@
 """The names that users give to sweeps and configs, so that commands can refer to them."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 

@@ -4,8 +4,6 @@ Columns of questions that do not depend on the config (ids, texts, labels) form 
 which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Sweeps and records, as rows of the ledger."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import suppress

@@ -5,8 +5,6 @@
 ``beside`` has the data outside the record: the artifacts, and the questions of the holdout.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Tables of answers: confusion of answered and unanswerable, effect of context, risk and coverage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of a sweep: JSON, CSV, charts, the verdict, and what answers show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

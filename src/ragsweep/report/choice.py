@@ -1,7 +1,5 @@
 """Sentences on the choice of a sweep: the config, its expected gains, its costs, and what speaks against it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """A conclusion in JSON types: the choice with its figures, the evidence, and the comparison."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

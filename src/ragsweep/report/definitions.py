@@ -1,7 +1,5 @@
 """Definitions of metrics: the first sentence of their classes' docstrings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from ragsweep.core.errors import ConfigError

@@ -1,7 +1,5 @@
 """Documents for people and programs: statements, tables and charts in sections, and the facts behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType

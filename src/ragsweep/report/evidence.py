@@ -1,7 +1,5 @@
 """Sentences on what a sweep shows about its configs beyond chance, and what it does not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The losses of a config's evidence and the effects of its fusion, as a small table and sentences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

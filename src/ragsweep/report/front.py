@@ -1,7 +1,5 @@
 """The Pareto front of several metrics."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

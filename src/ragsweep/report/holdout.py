@@ -1,7 +1,5 @@
 """Sentences on the use of the holdout, and on leads that shrink there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ragsweep.golden.partition import HOLDOUT

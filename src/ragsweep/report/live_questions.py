@@ -1,7 +1,5 @@
 """The line of a question as its answer arrives: latency, whether the corpus was searched, keywords found."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

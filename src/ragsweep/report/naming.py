@@ -1,7 +1,5 @@
 """Name configs briefly, by the settings that vary among them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

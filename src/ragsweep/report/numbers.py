@@ -1,7 +1,5 @@
 """Format numbers for people: values, differences, intervals, p-values, durations, sizes."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """What the page of a sweep reads beside the records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What two configs show, as rows of plain data for documents and JSON: by metric, by slice and by question."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The table of questions of one config that MLflow's evaluation page shows, as ``mlflow.log_table`` writes a table."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Report a race's savings and its guarantee."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

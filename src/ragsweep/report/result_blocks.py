@@ -1,7 +1,5 @@
 """Blocks that documents of one config and of many share: heading, answers and targets, failures, remedies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, shown_metrics

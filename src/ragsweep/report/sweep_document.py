@@ -1,7 +1,5 @@
 """The documents of a sweep: its table and its conclusions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ragsweep.core.results import objectives

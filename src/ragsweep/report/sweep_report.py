@@ -1,7 +1,5 @@
 """The content of a sweep's documents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The configs of a sweep as one table: parameters, metrics, difference from the baseline; the best first."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

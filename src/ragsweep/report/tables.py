@@ -1,7 +1,5 @@
 """Rows as JSON and CSV, and a sweep as one JSON and one CSV, whose formats ``docs/results.md`` describes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Report targets: each missed target of a single config, or the number of targets that each of several meets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import Result, Summaries

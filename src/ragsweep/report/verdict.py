@@ -1,7 +1,5 @@
 """The limits of a sweep's comparison in sentences, and the numbers of configs as sentences write them."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Files of a conclusion: facts in JSON types, tables, a document in Markdown, a chart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

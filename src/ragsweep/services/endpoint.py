@@ -1,7 +1,5 @@
 """Chat completions and embeddings of a model behind OpenAI's protocol."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

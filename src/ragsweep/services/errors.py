@@ -1,7 +1,5 @@
 """Failures of calls to services: of one call, or of every call to an endpoint."""
 
-from __future__ import annotations
-
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import SERVER_ERROR
 from ragsweep.core.secrets import mask_text

@@ -1,7 +1,5 @@
 """A service that answers JSON over HTTP, and how it is called: retries, limits, and the key."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

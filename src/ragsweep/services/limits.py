@@ -3,8 +3,6 @@
 Times are seconds of a monotonic clock and are passed in; nothing in this module sleeps.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from datetime import UTC, datetime

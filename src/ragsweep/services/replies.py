@@ -1,7 +1,5 @@
 """Read HTTP responses: of a bounded size, JSON, and of the shape that the request implies."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

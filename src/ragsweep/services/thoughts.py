@@ -1,7 +1,5 @@
 """Separate the thoughts of a reasoning model from its answer: only the answer is scored."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

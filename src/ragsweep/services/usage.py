@@ -1,7 +1,5 @@
 """Count and price the usage of a command's calls, and stop them when a budget is spent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, replace

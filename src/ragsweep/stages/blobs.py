@@ -7,8 +7,6 @@ numbers and words are read back: no pickle, no object arrays. The checks detect 
 entry cannot run code or take more memory than it has bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ It is a cache: a database that is damaged, or that another version wrote, is mov
 empty one.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

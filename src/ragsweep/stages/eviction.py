@@ -5,8 +5,6 @@ next computation fills or the next eviction removes. A whole value that another 
 that process; its disk space is freed when that process ends.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence

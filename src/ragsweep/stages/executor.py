@@ -1,7 +1,5 @@
 """Compute or recall the results of nodes: each distinct node once, and of a rows node only the missing rows."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext

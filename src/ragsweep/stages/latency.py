@@ -1,7 +1,5 @@
 """Measure the latency of single questions in a stage: one by one and warm, never as a share of a batch's time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress

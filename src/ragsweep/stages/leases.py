@@ -6,8 +6,6 @@ processes see it unchanged for ``lapse`` seconds of their own clocks; the next n
 never compared, nothing is deleted, and an owner that resumes after it was declared dead changes only its own number.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

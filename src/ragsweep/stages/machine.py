@@ -1,7 +1,5 @@
 """Name this machine, and measure its current speed by a fixed piece of work."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

@@ -1,7 +1,5 @@
 """Compute the shards of a stage on the CPUs (or GPUs) of a Ray cluster; one process receives and stores them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

@@ -6,8 +6,6 @@ cannot be reached, or does not answer in time, causes one warning and costs time
 twice as long after each further failure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import mmap
 import threading

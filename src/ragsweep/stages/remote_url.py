@@ -1,7 +1,5 @@
 """The URL of an object store, as store.remote names it."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """In-memory rows of nodes: keys, and their values as arrays over the keys."""
 
-from __future__ import annotations
-
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 The place of computation, this process or a cluster, changes neither a shard nor the order of the chunks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

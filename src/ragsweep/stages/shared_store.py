@@ -11,8 +11,6 @@ local entry, and kept locally. A damaged object is deleted with a warning and co
 again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

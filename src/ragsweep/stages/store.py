@@ -6,8 +6,6 @@ entry is moved to quarantine with a warning and counts as missing. A store that 
 result.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import time

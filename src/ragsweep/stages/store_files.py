@@ -1,7 +1,5 @@
 """The files of a store: whole values, their pieces, unfinished writes, and quarantine."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import shutil

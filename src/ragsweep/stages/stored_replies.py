@@ -1,7 +1,5 @@
 """Persistent replies: texts by key, written to the store one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, MutableMapping
 from typing import NoReturn

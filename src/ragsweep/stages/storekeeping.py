@@ -1,7 +1,5 @@
 """List a store's content from file names, sizes and database rows, without reading values."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

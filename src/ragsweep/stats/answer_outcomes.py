@@ -1,7 +1,5 @@
 """The outcomes of answers: by kind of question, with and without context, and by confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Checks of the recommended config beyond the deciding metric, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

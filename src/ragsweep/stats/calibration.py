@@ -1,7 +1,5 @@
 """Compare a judge with people (agreement, corrected scores) and with itself (the noise of a judged metric)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist

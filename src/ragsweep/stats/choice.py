@@ -1,7 +1,5 @@
 """The recommended config, its expected gains and losses, and the differences that do not matter."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

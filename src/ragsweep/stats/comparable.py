@@ -1,7 +1,5 @@
 """Decide whether results may be compared, by which metrics, and list the factors in which configs differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compare the configs of a sweep: which one to run, and what is shown about the others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

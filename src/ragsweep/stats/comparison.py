@@ -3,8 +3,6 @@
 ``compare_configs`` makes it; ``report/choice.py`` and its neighbours turn the numbers into sentences, tables, charts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

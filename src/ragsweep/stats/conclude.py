@@ -1,7 +1,5 @@
 """Conclude a sweep: evidence on the other configs, and audits of the choice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

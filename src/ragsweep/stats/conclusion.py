@@ -1,7 +1,5 @@
 """What a sweep or a pair shows, as data: choice, evidence, sets of configs, audits; differences by metric and slice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

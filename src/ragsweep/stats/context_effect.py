@@ -4,8 +4,6 @@ Each question with a score under both configs is of one of five kinds. Only "hel
 made by context, and only these two are tested.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

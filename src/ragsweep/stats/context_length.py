@@ -1,7 +1,5 @@
 """Differences between two configs that their context lengths may explain."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The costs of configs: money, context tokens, time; and tests for savings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The curve of a metric over a number that was swept: its band, its flat region, and the value that generalises."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

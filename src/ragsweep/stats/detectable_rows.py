@@ -1,7 +1,5 @@
 """The differences that a golden set can show, or that a planned one could, as rows of plain data by metric."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

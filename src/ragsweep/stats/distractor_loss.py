@@ -1,7 +1,5 @@
 """The loss of answers due to a distractor in their context: questions whose context has one under only some configs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The paths of evidences through the stages of one config, read from its table of questions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Losses of evidence: the stage that lost each evidence, and the effects of changing single stages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

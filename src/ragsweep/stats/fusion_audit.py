@@ -1,7 +1,5 @@
 """A hybrid against its own legs: where fusion gains, where it loses, and the score of the best choice of a leg."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The checks of a gate: a condition on a metric, over all questions and in slices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

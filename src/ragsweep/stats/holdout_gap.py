@@ -1,7 +1,5 @@
 """The lead of a config on the tune questions, compared with its lead on the holdout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Scores are (configs, questions), between 0 and 1, more is better; no two configs have the same row.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

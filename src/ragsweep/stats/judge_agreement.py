@@ -1,7 +1,5 @@
 """Measure the agreement of a metric's judge with human labels."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

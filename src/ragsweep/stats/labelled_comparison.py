@@ -1,7 +1,5 @@
 """The comparison of a sweep by judged scores that people's labels of some answers correct."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Choose a few questions that rank configs like all questions, and estimate how well they do."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Two configs compared by each metric, as the sweep that both belong to compares them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

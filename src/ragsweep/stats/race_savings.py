@@ -1,7 +1,5 @@
 """What a race has saved, from the records of the configs that it dropped."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

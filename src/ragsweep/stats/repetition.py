@@ -1,7 +1,5 @@
 """The sources of a difference's variance: the questions, the sampled answers, and the judge."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

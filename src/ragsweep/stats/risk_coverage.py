@@ -4,8 +4,6 @@ The curve of coverage and quality of El-Yaniv and Wiener 2010, "On the Foundatio
 Classification". The answers that a generator refused are unknown, so that the curve ends at its own threshold.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

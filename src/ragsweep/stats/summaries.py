@@ -1,7 +1,5 @@
 """Summarise the scores of many questions: value, interval, and the reasons of missing scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The verdict on a pair of configs, for every command, table, page and file."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """The rules of a race that a config may name: the options of ``hydra/sweeper/race``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Run a command: compose its configs, prepare them, run them, and conclude their records."""
 
-from __future__ import annotations
-
 import json
 import sys
 import traceback

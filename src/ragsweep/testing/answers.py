@@ -1,7 +1,5 @@
 """Example questions with answers of every kind, for MetricContract."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

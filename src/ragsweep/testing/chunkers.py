@@ -1,7 +1,5 @@
 """The contract of a chunker, as tests: ``class TestMine(ChunkerContract): part = Mine``."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The base of all contracts: a clear failure if the part or the metric is missing or of the wrong kind."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 _ADVICE = {

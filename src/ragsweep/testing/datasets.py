@@ -1,7 +1,5 @@
 """The contract of a dataset reader, as tests: ``class TestMine(DatasetContract): part = lambda self: Mine(...)``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ragsweep.core.types import DatasetReader

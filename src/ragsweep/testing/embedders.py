@@ -1,7 +1,5 @@
 """The contract of an embedder, as tests: ``class TestMine(EmbedderContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

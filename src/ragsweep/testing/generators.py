@@ -1,7 +1,5 @@
 """The contract of a generator, as tests: ``class TestMine(GeneratorContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

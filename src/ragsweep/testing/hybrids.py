@@ -1,7 +1,5 @@
 """The contract of a hybrid retriever, as tests: ``class TestMine(HybridRetrieverContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

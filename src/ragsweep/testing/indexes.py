@@ -1,7 +1,5 @@
 """The contract of a vector index, as tests: ``class TestMine(VectorIndexContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

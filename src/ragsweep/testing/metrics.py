@@ -1,7 +1,5 @@
 """The contract of a metric, as tests: ``class TestMine(MetricContract): metric = Mine(...)``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

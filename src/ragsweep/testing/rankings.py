@@ -1,7 +1,5 @@
 """Shared contracts of parts that rank chunks."""
 
-from __future__ import annotations
-
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Collect the results of a part that answers requests one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The contract of a reranker, as tests: ``class TestMine(RerankerContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The contract of a retriever by text, as tests: ``class TestMine(TextRetrieverContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

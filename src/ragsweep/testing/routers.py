@@ -1,7 +1,5 @@
 """The contract of a router, as tests: ``class TestMine(RouterContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ragsweep.core.types import Request, Router, Turn

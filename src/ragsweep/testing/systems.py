@@ -1,7 +1,5 @@
 """The contract of an existing system, as tests: ``class TestMine(SystemContract): part = Mine``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ragsweep.core.types import Passage, Request, System, Turn

@@ -1,7 +1,5 @@
 """Add questions by hand: passages that a search proposes, and the entry of the chosen passage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Take new questions from production logs, deduplicated, with evidence that BM25 proposes."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Generate questions from chunks with a model. They are validated like any other question."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Make entries of the full schema from validated drafts."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence

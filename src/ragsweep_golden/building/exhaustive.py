@@ -1,7 +1,5 @@
 """Search all chunks for the words of a question, to check that none answers it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Make questions from sentences by rule: the sentence contains the answer, and its span is the evidence."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 0 strata -> 1 answerable questions -> 2 unanswerable ones -> 3 validation -> 4 entries -> 5 the chosen set.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rules that make a question from a sentence, by language."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

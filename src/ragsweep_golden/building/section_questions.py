@@ -1,7 +1,5 @@
 """Make questions from headings: how to perform a heading's action, or the question that it asks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

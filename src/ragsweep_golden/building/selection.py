@@ -1,7 +1,5 @@
 """Choose the questions of a set: without duplicates and near-copies of their passage, by strata, types and classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

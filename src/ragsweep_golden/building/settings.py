@@ -1,7 +1,5 @@
 """Read the settings of a build from conf/golden.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

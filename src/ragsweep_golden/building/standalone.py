@@ -1,7 +1,5 @@
 """Recognise questions and answers that cannot be read without the text around them."""
 
-from __future__ import annotations
-
 import re
 
 from ragsweep.parts.languages import content_words

@@ -1,7 +1,5 @@
 """Divide documents into strata, and allocate questions to them by priority."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Make questions by fixed rules that the corpus does not answer, and check that it does not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reject questions whose passage does not contain the answer verbatim, by its words or by similarity."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The words are data: a TOML file per language, and ``any`` for all languages.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """``ragsweep golden``: judge golden sets; one file per subcommand."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

@@ -1,7 +1,5 @@
 """``ragsweep golden add``: add a question, with evidence chosen from a search of the corpus."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

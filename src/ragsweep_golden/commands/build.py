@@ -1,7 +1,5 @@
 """``ragsweep golden build``: build a golden set from a corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """``ragsweep golden check``: list every fault of a golden file, with its line and the nearest passage."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ragsweep golden diff``: the questions in only one of two golden sets, and the fields that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``ragsweep golden export``: write a golden set in the format of another tool."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``ragsweep golden gates``: judge a golden set by its gates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

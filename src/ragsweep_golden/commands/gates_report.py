@@ -1,7 +1,5 @@
 """The documents of ``ragsweep golden gates``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """``ragsweep golden harvest``: add the questions of production logs to a golden file."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``ragsweep golden import``: convert questions of another format to a golden file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

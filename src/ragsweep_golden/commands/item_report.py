@@ -1,7 +1,5 @@
 """The document of ``ragsweep golden items``."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """``ragsweep golden items``: which questions of a golden set discriminate between configs, by past sweeps."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

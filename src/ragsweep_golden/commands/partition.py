@@ -1,7 +1,5 @@
 """``ragsweep golden partition``: write the tune and holdout questions of a golden set to files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import print_blocks

@@ -1,7 +1,5 @@
 """``ragsweep golden pool``: the unjudged chunks that a sweep's configs retrieved, most influential first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten

@@ -1,7 +1,5 @@
 """``ragsweep golden review``: judge questions or passages on a local page."""
 
-from __future__ import annotations
-
 import getpass
 from collections.abc import Sequence
 from pathlib import Path

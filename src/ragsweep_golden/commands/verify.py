@@ -1,7 +1,5 @@
 """``ragsweep golden verify``: check and repair labels after a change of the corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

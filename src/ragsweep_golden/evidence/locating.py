@@ -1,7 +1,5 @@
 """Locate the texts of a question in the documents of a corpus, and quote them as evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

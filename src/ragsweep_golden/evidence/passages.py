@@ -1,7 +1,5 @@
 """Compare passages with labels, sentences, answers and questions by their words."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

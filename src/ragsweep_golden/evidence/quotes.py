@@ -1,7 +1,5 @@
 """Quote evidence: its best sentence, and the shortest run of its words that occurs once in the document."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence

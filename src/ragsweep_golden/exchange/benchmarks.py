@@ -1,7 +1,5 @@
 """Write golden sets with their corpus in the formats of benchmarks: BEIR, TREC, SQuAD."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

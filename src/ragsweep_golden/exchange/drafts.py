@@ -1,7 +1,5 @@
 """Map the fields of records to fields of an entry, texts to locate as evidence, notes, or nothing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle

@@ -1,7 +1,5 @@
 """Write golden sets in the formats of other tools, and count the losses."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The filled fields of an entry, and the fields that an export keeps."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Convert records of other formats to entries: place fields, find evidence for texts, and count the losses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

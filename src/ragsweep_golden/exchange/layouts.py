@@ -1,7 +1,5 @@
 """The known record layouts, and their conversion to flat fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple

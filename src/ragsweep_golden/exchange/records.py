@@ -1,7 +1,5 @@
 """Read the records of a file unchanged: a table, JSON lines, JSON, Parquet, YAML or topics."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Write triplets for training retrievers: a question, a positive chunk, and a hard negative."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

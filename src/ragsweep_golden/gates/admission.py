@@ -1,7 +1,5 @@
 """Admission tests: whether a question requires its evidence, and nothing else."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Measures of generated sets: the value of each gate of a phase of the build, and the questions that fail it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A gate that could not be measured has a verdict for that, and never passes. Gate
 rejected entries are counted separately.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Mapping, Sequence

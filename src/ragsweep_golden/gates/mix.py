@@ -1,7 +1,5 @@
 """Compare the categories of a golden set with their quotas."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

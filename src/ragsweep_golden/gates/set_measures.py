@@ -1,7 +1,5 @@
 """Measures for any golden set: wording, repetitions, ambiguous evidence, size and balance."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A passage is identified by its anchor and, if the old corpus is given, by the ma
 encoding of the same text (composed or decomposed characters, line ends, white space) is not a change.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The current corpus and the earlier one: renamed and changed documents, and anchors found in them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

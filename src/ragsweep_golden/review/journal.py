@@ -5,8 +5,6 @@ journal and the golden file suffice for the merge. The merge is idempotent: a ju
 file is skipped, since a process may be killed between the writes of the two files.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

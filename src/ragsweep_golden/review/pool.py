@@ -4,8 +4,6 @@ Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so
 share one pool.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

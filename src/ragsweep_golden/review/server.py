@@ -4,8 +4,6 @@ The address contains a random token. A request must name this host and, if a pag
 at that address, so no other page in the browser can read or write judgements.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A review: the questions or passages to judge, and the judgements given so far."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

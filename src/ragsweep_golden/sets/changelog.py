@@ -4,8 +4,6 @@ The set is written first, then the changelog, each atomically: after a kill betw
 differs from the last recorded one, as after a manual edit.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

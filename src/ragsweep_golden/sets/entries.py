@@ -4,8 +4,6 @@ An entry is a JSON object. Its root has the keys that an evaluation reads (docs/
 nested object that an evaluation does not need.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Write JSON lines and reports atomically."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ragsweep ship``: register an evaluated config as a model that MLflow can serve."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import uuid

@@ -1,7 +1,5 @@
 """Differences between a shipped corpus and today's documents, and the requests that they affect."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

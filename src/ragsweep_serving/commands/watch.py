@@ -1,7 +1,5 @@
 """``ragsweep watch``: detect drift between the requests of a served model and its evaluation."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import tempfile

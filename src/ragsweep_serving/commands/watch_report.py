@@ -1,7 +1,5 @@
 """The document of ``ragsweep watch``."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import shlex

@@ -1,7 +1,5 @@
 """Sections of Markdown: cut by hand, and the laws of size and code on documents put together by chance."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Chunks within chunks: what is searched is small, what is handed on is what it stands in, once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Recursive splitting: chunks cut by hand, and the laws of size."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

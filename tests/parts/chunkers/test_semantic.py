@@ -1,7 +1,5 @@
 """Cuts where the subject changes: by an embedder of letters, whose distances are plain to see."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

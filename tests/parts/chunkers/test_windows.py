@@ -1,7 +1,5 @@
 """Whole documents, and windows of characters, sentences and tokens."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

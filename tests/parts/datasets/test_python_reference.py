@@ -1,7 +1,5 @@
 """Laws of the bundled golden set, held on the Python that runs the tests."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections import Counter

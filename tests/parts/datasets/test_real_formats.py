@@ -1,7 +1,5 @@
 """The real collections in the formats they are handed out in: read without editing anything, and evaluated."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

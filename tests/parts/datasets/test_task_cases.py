@@ -1,7 +1,5 @@
 """Cases of a task: what becomes of their fields, of templates, and of faults."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The embedding service's client, against a real server on this machine; how it calls is tested with the reranker's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The hashing embedder: its contract, and that texts with common words are near each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsweep.core.errors import ConfigError

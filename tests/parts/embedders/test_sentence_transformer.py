@@ -1,7 +1,5 @@
 """The embedder, on a tiny model made here and on the bundled one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The multilingual sentence encoder: its contract, its library's vectors, its files, and meanings across languages."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

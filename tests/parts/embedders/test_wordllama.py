@@ -1,7 +1,5 @@
 """WordLlama: its contract, its files, and that it finds by meaning."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

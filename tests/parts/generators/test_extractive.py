@@ -1,7 +1,5 @@
 """Quoting what is most like the question: by vectors that can be computed by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

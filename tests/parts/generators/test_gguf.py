@@ -1,7 +1,5 @@
 """A real language model in a GGUF file: its answers depend on the request alone, and faults have a sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The generator of OpenAI's protocol, against a real server on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A local language model, tiny and random: it loads and writes as large ones do."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import groupby

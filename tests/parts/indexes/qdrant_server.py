@@ -1,7 +1,5 @@
 """A Qdrant server for tests: its REST interface on loopback, answered by the engine that its client carries."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The indexes made by faiss: what they find, how small they are, and that they are the same every time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

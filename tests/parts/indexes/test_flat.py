@@ -1,7 +1,5 @@
 """Exact search: ties, boundaries, and the independence of a row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

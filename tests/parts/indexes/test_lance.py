@@ -1,7 +1,5 @@
 """LanceDB: tables in a folder, complete or not used, and what their indexes find."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

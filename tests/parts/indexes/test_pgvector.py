@@ -1,7 +1,5 @@
 """pgvector on a real PostgreSQL server: what it finds, tables that are whole or not there, and secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Qdrant: the engine of its client in a folder, and the same behind its REST interface."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Three hundred texts that want to be obeyed: none gets out of its fence, no verdict is taken from a quote."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """A stored verdict is the same judgement: every key of a judge is in its address, or changes no verdict."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A judge as a user meets it: a sweep over real HTTP asks each distinct verdict once, and a second one nothing."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

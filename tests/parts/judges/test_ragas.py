@@ -1,7 +1,5 @@
 """RAGAS's metrics over our calls: its own numbers, nothing but numbers, and nothing asked twice."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A judge that is steered by anything but the reference is caught; one that compares is not, and costs one call."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

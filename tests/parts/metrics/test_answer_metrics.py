@@ -1,7 +1,5 @@
 """Metrics of answers, by hand: on the example's answers of every kind, and one rule at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

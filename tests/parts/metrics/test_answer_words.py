@@ -1,7 +1,5 @@
 """Whether a reply gives a right answer, in every script; agreement with labels of people on a model's replies."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from dataclasses import replace

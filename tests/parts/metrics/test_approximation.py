@@ -1,7 +1,5 @@
 """What an index misses: hand-computed, and against faiss's own exact search."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

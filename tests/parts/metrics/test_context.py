@@ -1,7 +1,5 @@
 """Metrics of the context, of distractors and of sections: by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

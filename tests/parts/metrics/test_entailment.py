@@ -1,7 +1,5 @@
 """Faithfulness by a local model: a tiny one, made here, read by the real code."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """ReplyCache: what a judge answered is kept call by call, and an interrupted verdict pays for what it still lacks."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Every metric keeps the contract that users' metrics keep, too."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsweep.core.types import JudgedMetric, Metric

@@ -1,7 +1,5 @@
 """What holds for every shipped metric, whatever the chunking, the evidence, the ranking and the answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """RAGAS's context metrics that ask no judge, against ragas' own (deprecated) classes."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import warnings

@@ -1,7 +1,5 @@
 """The ranking family: by hand, against pytrec_eval, and the laws."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

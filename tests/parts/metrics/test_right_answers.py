@@ -1,7 +1,5 @@
 """Exact match, token F1, ROUGE-L and BLEU against their reference implementations."""
 
-from __future__ import annotations
-
 import string
 import subprocess
 import sys

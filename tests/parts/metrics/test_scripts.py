@@ -1,7 +1,5 @@
 """Metrics of text give a right answer their best value in every script, and never a refusal or another text."""
 
-from __future__ import annotations
-
 import itertools
 import unicodedata
 from collections.abc import Iterator

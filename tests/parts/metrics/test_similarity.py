@@ -1,7 +1,5 @@
 """Similarity of a question and its context: by hand, and of a config without labels or answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

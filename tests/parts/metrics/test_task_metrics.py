@@ -1,7 +1,5 @@
 """A user's own metrics of a task, their weighted sums and criteria, by numbers that can be added up by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

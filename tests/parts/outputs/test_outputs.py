@@ -1,7 +1,5 @@
 """What is read from answers: texts, fenced blocks, JSON objects; and why something cannot be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

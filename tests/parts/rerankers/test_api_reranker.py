@@ -1,7 +1,5 @@
 """The rerank service's client, against a real server on this machine; faults of calls are in test_http_client."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The cross-encoder, on a tiny model made for the test."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Late interaction: the formula by plain loops, the contract on a tiny model, and the model that comes with us."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reranker that does nothing."""
 
-from __future__ import annotations
-
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.testing.rerankers import RerankerContract
 

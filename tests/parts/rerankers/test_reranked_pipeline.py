@@ -1,7 +1,5 @@
 """Reranking in the pipeline: what only reorders recomputes no score, and what is read is read once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """BM25: both backends against formulas written anew, and against their own libraries."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hybrids: their contract, their weights, and what alpha means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A retriever of someone's own inherits the contract in two lines; and one that breaks it is caught."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The option files: they compose as documented, and hold exactly the constructor's arguments."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Routers: the contract, and what each of them decides by."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

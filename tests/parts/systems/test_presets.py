@@ -1,7 +1,5 @@
 """The presets of external systems, each with a server that speaks the protocol of its service."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

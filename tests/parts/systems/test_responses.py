@@ -1,7 +1,5 @@
 """Values at paths into JSON, and errors that name the part of a path that leads nowhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Systems that exist already: by HTTP on a real server, and as functions."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A database and a real tracking server, shared by all tests of tracking: to make either takes seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

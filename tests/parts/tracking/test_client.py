@@ -1,7 +1,5 @@
 """What is recorded comes back: the same contract on a SQLite database and on a real tracking server."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

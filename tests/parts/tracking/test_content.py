@@ -1,7 +1,5 @@
 """Keys and metrics in the forms that MLflow accepts."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Recordings interrupted by kills, exits and outages: repeating one completes it and doubles nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

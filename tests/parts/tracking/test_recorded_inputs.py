@@ -1,7 +1,5 @@
 """What applications were asked, read from the traces of a real MLflow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Prompts in MLflow's registry: one version for each text, and nothing is lost where they cannot be registered."""
 
-from __future__ import annotations
-
 import json
 import os
 

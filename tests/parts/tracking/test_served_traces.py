@@ -1,7 +1,5 @@
 """Traces of served requests come back from MLflow as they were sent, and only those that were looked for."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

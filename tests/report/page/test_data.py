@@ -1,7 +1,5 @@
 """The document behind the page: what each section states, and when it is left out."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

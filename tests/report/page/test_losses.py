@@ -1,7 +1,5 @@
 """The sections on lost evidence and on fusion: they state what ``stats`` found, in every part of the page."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page as a file: it loads nothing, and texts of the data stay texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from html.parser import HTMLParser

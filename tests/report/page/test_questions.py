@@ -1,7 +1,5 @@
 """The browser of questions, where there is an LLM: the prompt that was sent, the answer, what each step took."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

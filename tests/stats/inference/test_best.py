@@ -1,7 +1,5 @@
 """The highest mean, and how much of its lead is luck."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

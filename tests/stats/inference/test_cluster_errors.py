@@ -1,7 +1,5 @@
 """Clusters of unequal size: variances that are unbiased, and t statistics that are exceeded as often as they say."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

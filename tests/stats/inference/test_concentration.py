@@ -1,7 +1,5 @@
 """Few clusters that dominate the questions, and the comparison on the others."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

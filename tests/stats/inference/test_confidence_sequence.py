@@ -1,7 +1,5 @@
 """Capitals that may be looked at at any time: by hand, by their definition, and how often they deceive."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """All pairs of configs, compared at once: Tukey's quantile, its coverage, and the configs that may be the best."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

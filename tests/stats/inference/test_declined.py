@@ -1,7 +1,5 @@
 """Declined answers: the worst score takes the place of one that is missing because of the config."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every config against one of them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

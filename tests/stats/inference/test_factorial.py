@@ -1,7 +1,5 @@
 """What each parameter of a grid does."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Scores of several configs side by side: the same questions in every row."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Critical values of Student's t beside those of the normal distribution, against scipy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gate: worse by more than a margin?"""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

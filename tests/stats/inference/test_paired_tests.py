@@ -1,7 +1,5 @@
 """Tests of paired differences, against scipy and their definitions."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a golden set is planned by, against planted clusters of equal size and against the power of such data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

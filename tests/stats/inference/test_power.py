@@ -1,7 +1,5 @@
 """How small a difference can be seen: against statsmodels, and by simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A judge's scores corrected by people's labels."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

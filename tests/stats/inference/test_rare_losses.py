@@ -1,7 +1,5 @@
 """Losses too rare to have been seen: what they leave of a lead, and how frequent they may be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

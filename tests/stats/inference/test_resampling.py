@@ -1,7 +1,5 @@
 """Drawing clusters: the spread of resampled means is the standard error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """What the true means of configs may be: the posterior, its laws, and independent computations of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Every value of every label, corrected for how many there are."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

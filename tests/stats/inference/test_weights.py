@@ -1,7 +1,5 @@
 """Weighted questions: means, errors and decisions are those of the traffic that the weights stand for."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Configs that would do harm if anybody did what they say: where they are written, and the key they are refused by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -1,7 +1,5 @@
 """Answers judged with a bias, and people's labels of some of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # ruff: noqa: RUF001 (letters that look like others are what this is about)
 """A hundred texts that want to be obeyed by whoever judges them, each with the word CANARY."""
 
-from __future__ import annotations
-
 import json
 
 from ragsweep.parts.fences import fence

@@ -1,7 +1,5 @@
 """What others wrote, changed at random: bytes, trees of plain values, and cells of a database."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

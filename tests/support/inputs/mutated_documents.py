@@ -1,7 +1,5 @@
 """Mutate documents so that the true fate of every label is known: where each old character is in the new corpus."""
 
-from __future__ import annotations
-
 import random
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """PDF files, written by hand: a content stream a page."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from itertools import accumulate
 

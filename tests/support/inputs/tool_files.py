@@ -1,7 +1,5 @@
 """Files of one record or more, as other tools write them, about how tall the alder is."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

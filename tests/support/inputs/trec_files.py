@@ -1,7 +1,5 @@
 """Read TREC runs and qrels as trec_eval does, and turn them into the arrays that our metrics read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path

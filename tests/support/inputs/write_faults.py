@@ -6,8 +6,6 @@ Kinds: kill (SIGKILL instead of the call), torn (half a write, then SIGKILL), sh
 enospc and eio (the call fails once), full (this and all later calls fail with ENOSPC).
 """
 
-from __future__ import annotations
-
 import builtins
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Drive a page in headless Chromium as a person does, through the browser's debugging pipe."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A real server on this machine that answers JSON by HTTP, and fails in every way we know of."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

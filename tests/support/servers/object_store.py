@@ -1,7 +1,5 @@
 """A real S3 API on loopback: moto's server, with a bucket of its own for whoever asks."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

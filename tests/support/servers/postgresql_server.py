@@ -1,7 +1,5 @@
 """A real PostgreSQL server for tests, from the system's packages: on a socket of its own, gone with the tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

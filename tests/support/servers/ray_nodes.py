@@ -5,8 +5,6 @@
 A node for each environment; it prints the address, and ends with standard input.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

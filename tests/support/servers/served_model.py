@@ -1,7 +1,5 @@
 """A registered model behind MLflow's own server, in a process of its own, as a user starts it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

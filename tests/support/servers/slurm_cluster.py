@@ -4,8 +4,6 @@ Each node has one CPU, and a host name of its own. It needs root, and ``apt-get 
 are kept: ``sacct`` fails.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Read the trials of a search from its database, as Optuna keeps them."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Sequence

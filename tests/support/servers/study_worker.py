@@ -5,8 +5,6 @@ python study_worker.py rounds JSON     search with several processes that begin 
 python study_worker.py crashes JSON    search with a process that dies at each commit in turn, then with another one
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

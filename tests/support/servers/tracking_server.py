@@ -1,7 +1,5 @@
 """A real tracking server, and what is recorded in it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

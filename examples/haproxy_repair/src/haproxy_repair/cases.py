@@ -3,8 +3,6 @@
 What ``haproxy -c`` says of each input is written into its ``errors``, by which the manual is searched.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

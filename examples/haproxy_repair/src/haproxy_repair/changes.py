@@ -1,7 +1,5 @@
 """What a repair changes, line by line, and how much of that is the expected change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher

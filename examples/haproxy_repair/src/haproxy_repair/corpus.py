@@ -5,8 +5,6 @@ A numbered section is a document, named by its number. The sections that list ke
 text below is indented.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -5,8 +5,6 @@ two apart. Elements are compared without quotes, in lower case, with single spac
 other: pairs are taken in the order of the distance of their lines, then of their positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 

@@ -15,8 +15,6 @@ An element is one of
 ``haproxy -dKall`` lists what is registered; keywords that are compiled into the parser are not in it and stand here.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Read the lines of a configuration: words, quotes, comments and sections, as the manual's sections 2.1 and 2.2 say."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ What nothing can be said of has a defined value: 100 % of the findings where non
 no change is expected and none made, 0 % hallucination where there is no element.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any

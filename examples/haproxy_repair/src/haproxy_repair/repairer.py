@@ -1,7 +1,5 @@
 """A repairer without a model: it applies what the passages of the manual say, and the names in the configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -7,8 +7,6 @@ file, load code or start a program while it checks is refused before it starts: 
 A name in place of an address is resolved by the C library, so that its check depends on the network.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

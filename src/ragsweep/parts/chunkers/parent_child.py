@@ -1,7 +1,5 @@
 """Small chunks inside larger ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

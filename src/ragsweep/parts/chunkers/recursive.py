@@ -1,7 +1,5 @@
 """Chunks that end where the text pauses."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whole documents, and windows of characters, sentences or tokens that slide over them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass

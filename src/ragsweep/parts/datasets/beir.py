@@ -1,7 +1,5 @@
 """A folder in the format of the BEIR benchmark: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each also gzipped."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

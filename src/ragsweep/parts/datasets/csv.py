@@ -1,7 +1,5 @@
 """Tables: questions in a CSV or TSV file or in JSON lines, documents in another one or in a folder of pages."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

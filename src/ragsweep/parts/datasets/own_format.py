@@ -1,7 +1,5 @@
 """Golden sets in our own format (docs/datasets.md): over a corpus file, a folder of pages, and the bundled one."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass

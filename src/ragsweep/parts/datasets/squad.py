@@ -1,7 +1,5 @@
 """A file in SQuAD's format, 1.1 or 2.0: articles of paragraphs, and questions with the spans that answer them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cases of a task: an input, the expected output, and any other fields that the task's metrics read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Topics and qrels in TREC's formats, over a corpus of JSON lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Embed by a service that speaks OpenAI's protocol (vLLM, Ollama and others do): ``POST {base_url}/embeddings``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

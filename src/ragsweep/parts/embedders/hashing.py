@@ -1,7 +1,5 @@
 """Embed words and their parts by hashing: no model, no weights; the baseline for trained embedders."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

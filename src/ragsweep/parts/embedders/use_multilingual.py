@@ -1,7 +1,5 @@
 """Embed with Google's multilingual Universal Sentence Encoder, version 3, whose weights are in a package."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

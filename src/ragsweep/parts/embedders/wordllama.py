@@ -1,7 +1,5 @@
 """Embed with WordLlama: a static model whose package contains the weights, so that nothing is fetched."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Baselines of a task: answers from fields of the case, without a model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answer with the sentences of the context that are most similar to the question: offline and deterministic."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import time
 from collections.abc import Callable, Mapping, Sequence

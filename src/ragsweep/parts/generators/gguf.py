@@ -1,7 +1,5 @@
 """Generate answers with a local language model in one GGUF file, by llama.cpp."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Convert the weights of a GGUF file to 8 bits, which llama.cpp multiplies faster than 4 bits on many processors."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path

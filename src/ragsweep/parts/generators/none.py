@@ -1,7 +1,5 @@
 """No answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 

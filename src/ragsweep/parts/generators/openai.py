@@ -1,7 +1,5 @@
 """Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many others implement."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

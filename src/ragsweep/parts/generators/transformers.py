@@ -1,7 +1,5 @@
 """Generate answers with a local language model in transformers' format."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence, Set

@@ -1,7 +1,5 @@
 """Search quantised vectors: numbers of a few bits, or pieces replaced by the nearest of a few means."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

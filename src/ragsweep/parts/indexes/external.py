@@ -1,7 +1,5 @@
 """Indexes outside the store, in an external database: the store contains the name of a table there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import ABC, abstractmethod

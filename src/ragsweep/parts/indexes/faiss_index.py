@@ -1,7 +1,5 @@
 """Search by an index of faiss, and rank its candidates exactly."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

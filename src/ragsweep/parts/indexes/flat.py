@@ -1,7 +1,5 @@
 """Exact search: every vector is compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar

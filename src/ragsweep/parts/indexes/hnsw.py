@@ -1,7 +1,5 @@
 """Approximate search in a graph of near vectors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

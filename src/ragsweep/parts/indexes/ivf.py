@@ -1,7 +1,5 @@
 """Approximate search in the lists nearest to the query."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

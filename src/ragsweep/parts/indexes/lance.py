@@ -1,7 +1,5 @@
 """Search in tables of LanceDB, a vector store without a server: on disk or in object storage, larger than memory."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import math

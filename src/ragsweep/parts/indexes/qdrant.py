@@ -1,7 +1,5 @@
 """Search in a collection of the vector store Qdrant."""
 
-from __future__ import annotations
-
 import atexit
 import importlib.util
 import time

@@ -1,7 +1,5 @@
 """Check parameters of indexes, read vectors block by block, draw samples, rank candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """No judge."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, NoReturn
 

@@ -1,7 +1,5 @@
 """Judge by a service that speaks OpenAI's protocol (vLLM, Ollama and others do)."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence

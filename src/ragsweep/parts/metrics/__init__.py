@@ -1,7 +1,5 @@
 """Metrics: one definition each, evaluated for every question."""
 
-from __future__ import annotations
-
 from ragsweep.parts.metrics.answer_words import ContainsAnswer, ExactMatch, TokenF1, TokenRecall
 from ragsweep.parts.metrics.bases import AnswerMetric
 from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect

@@ -8,8 +8,6 @@ forms (NFKC), case folding, punctuation and digits; each character is a word in 
 and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
 """
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata

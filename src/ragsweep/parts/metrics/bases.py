@@ -6,8 +6,6 @@ from answers by a slow model, and ``judge_metric.JudgeMetric`` by an LLM judge. 
 metric, which classes that are not proportions override.
 """
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

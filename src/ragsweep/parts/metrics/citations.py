@@ -4,8 +4,6 @@ After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Te
 by content words instead of a model.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metrics of the context: the first ``top_k`` chunks, which the generator is given."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

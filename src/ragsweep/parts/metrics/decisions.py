@@ -4,8 +4,6 @@ Answers form a confusion matrix: an answerable question is answered correctly, a
 unanswerable one is refused or answered nonetheless. Each cell is a proportion of the questions of its own row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

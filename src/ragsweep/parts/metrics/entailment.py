@@ -1,7 +1,5 @@
 """Support of an answer by the passages given to its generator, as a model of entailment decides it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

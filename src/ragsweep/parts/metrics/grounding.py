@@ -1,7 +1,5 @@
 """Support of an answer by the passages given to its generator: by words, and by embedded sentences."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence

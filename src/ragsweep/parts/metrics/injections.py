@@ -3,8 +3,6 @@
 A finding is no proof: a manual may quote such words. Findings are counted and reported, and change no score.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Metrics of the judge itself: suspected prompt injections, spread between samples, and trust in wrong references."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ keyed by the request. Each row also stores its usage and the case that paid for 
 cost, and another judgement with the same prompt counts none.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Properties that need no reference: length, tokens, cost, confidence and language of answers; latency."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """RAGAS's context metrics without a judge, by label and by text similarity: its definitions, our code."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The only module that imports ragas' metrics; that takes seconds, and happens at the first score that needs them.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import warnings

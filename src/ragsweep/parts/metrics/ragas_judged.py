@@ -4,8 +4,6 @@ Differences from ragas: a failed judgement is NaN with a reason instead of being
 nothing (1 for an answer without a statement, 0 for an empty reply of the judge) the judgement is NaN.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar, Literal
 

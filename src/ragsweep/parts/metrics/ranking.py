@@ -6,8 +6,6 @@ question without relevant evidence is not scored, where trec_eval scores it 0. L
 index against exact search of the same vectors to the same depth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Comparison of answers with the right ones: by ROUGE-L and BLEU, by keywords and embeddings."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import unicodedata

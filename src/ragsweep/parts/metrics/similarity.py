@@ -1,7 +1,5 @@
 """Similarity of the question and its context by an embedder, without labels and without an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of tasks: the base class of a user's own, weighted sums, and whether a case is solved."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Outputs that are JSON objects, validated against a schema."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

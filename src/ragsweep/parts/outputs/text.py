@@ -1,7 +1,5 @@
 """Outputs that are texts: the whole answer, or a fenced block in it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Search with the unchanged conversation: the question, optionally with earlier turns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

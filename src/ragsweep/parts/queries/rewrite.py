@@ -1,7 +1,5 @@
 """Search with a query that a model writes from the conversation."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rerank by a service that speaks the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rerank with a model that reads question and chunk together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

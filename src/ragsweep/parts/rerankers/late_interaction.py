@@ -1,7 +1,5 @@
 """Rerank by the similarity of single tokens, with the config's embedding model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

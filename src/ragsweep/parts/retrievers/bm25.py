@@ -1,7 +1,5 @@
 """Rank chunks by the words they share with the query."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fuse retrievers by their ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

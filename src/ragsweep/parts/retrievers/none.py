@@ -1,7 +1,5 @@
 """No retrieval: the model answers without context."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

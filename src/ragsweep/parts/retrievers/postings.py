@@ -1,7 +1,5 @@
 """Count the words of chunks in bounded memory, and weight them by BM25."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

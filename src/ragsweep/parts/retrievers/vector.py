@@ -1,7 +1,5 @@
 """Rank chunks by the distance of their vectors to the query's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

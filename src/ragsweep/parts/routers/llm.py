@@ -1,7 +1,5 @@
 """Route by the decision of a language model."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """No router: the golden set's ``needs_retrieval`` decides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Route by patterns at the beginning of a question."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

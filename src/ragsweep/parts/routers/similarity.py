@@ -1,7 +1,5 @@
 """Route by similarity to examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """A system behind HTTP: POST a question, and extract answer and context from the response by paths."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The pipeline of this config's retriever, reranker and LLM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 

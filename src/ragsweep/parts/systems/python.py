@@ -1,7 +1,5 @@
 """A system that is a Python function."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import logging

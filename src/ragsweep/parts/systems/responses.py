@@ -1,7 +1,5 @@
 """Read what an external system returns: values at paths such as ``data.sources[*].text``, and their validation."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Trackers record results; the only package that imports mlflow."""
 
-from __future__ import annotations
-
 from ragsweep.parts.tracking.client import ALL, CHOSEN, Mlflow
 from ragsweep.parts.tracking.none import NoTracking
 from ragsweep.parts.tracking.runs import ALONE, DESCRIPTION, Child, RunPlacement

@@ -1,7 +1,5 @@
 """Tracking URIs, and MLflow tables in a SQLite file: checked, created, and tuned for many small commits."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Models in MLflow's registry: a config as models from code, its versions, and the aliases that point to one."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

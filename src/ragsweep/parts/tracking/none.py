@@ -1,7 +1,5 @@
 """Record nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Failure, Result

@@ -1,7 +1,5 @@
 """The prompt of a config's llm in MLflow's registry: one version for each text, linked to the runs that used it."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

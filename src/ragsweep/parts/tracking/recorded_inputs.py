@@ -1,7 +1,5 @@
 """Read the requests of applications from their traces in MLflow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Traces of served requests: written to MLflow with the answers, and read back for monitoring."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The charts of the page as plotly figures in JSON types; ``$accent`` and the like become colours in the browser."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Cost and quality of indexes and embedders: recall, time of one question, and time to build."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

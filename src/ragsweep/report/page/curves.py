@@ -1,7 +1,5 @@
 """The effect of one swept parameter: the mean of each value, with an interval, and the values that may be the best."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

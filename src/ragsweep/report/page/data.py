@@ -1,7 +1,5 @@
 """The document of a sweep's page: texts, tables, charts and questions."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

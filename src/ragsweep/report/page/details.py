@@ -1,7 +1,5 @@
 """The details at the end of the page: targets, coverage, latency, and provenance."""
 
-from __future__ import annotations
-
 import math
 import platform
 from collections import Counter

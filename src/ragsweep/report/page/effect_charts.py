@@ -1,7 +1,5 @@
 """The charts of the effects of swept parameters: curves, clouds, and the parallel coordinates of a search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The effects of swept parameters, for the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Colours, axes, markers and texts that the charts of the pages share."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Sequence

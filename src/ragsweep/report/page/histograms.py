@@ -1,7 +1,5 @@
 """Histograms of the retrieval: scores of the first chunk and of the whole context, and numbers of results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The page across sweeps: the golden sets, the best config of each sweep, and the changes between sweeps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

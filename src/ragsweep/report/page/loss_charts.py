@@ -1,7 +1,5 @@
 """The charts of lost evidence, and of a hybrid beside its legs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Losses of evidence and effects of fusion, as items of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 

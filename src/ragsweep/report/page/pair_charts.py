@@ -1,7 +1,5 @@
 """Charts of two configs side by side: bars, response time against quality, kinds of findings, and history."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The questions of a sweep one by one, a few configs side by side, in compact columns for the page's script."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

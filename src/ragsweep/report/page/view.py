@@ -1,7 +1,5 @@
 """What the sections of a sweep's page share: the deciding metric, the roles of configs, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragsweep.core.results import Result, objectives

@@ -1,7 +1,5 @@
 """Documents as one self-contained HTML file: their data, the style and the scripts."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

@@ -1,7 +1,5 @@
 """Documents as JSON."""
 
-from __future__ import annotations
-
 from ragsweep.report.document import Document
 from ragsweep.report.tables import to_json
 

@@ -1,7 +1,5 @@
 """Documents as Markdown, for a comment on a change or the summary of a job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Documents on a terminal."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from ragsweep.report.document import GAP, Block, Document, Statements, Table

@@ -1,7 +1,5 @@
 """The config with the highest mean, and the selection bias of its lead."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

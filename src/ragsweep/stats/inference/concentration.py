@@ -4,8 +4,6 @@ One question with a fifth of the traffic, or one document with a third of the qu
 clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ mean is at most 1 as long as the mean difference is at most the margin. So it ev
 such cases, at any sequence of looks (Ville 1939): it is an e-value at any stopping time.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

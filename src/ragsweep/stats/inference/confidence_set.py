@@ -1,7 +1,5 @@
 """Configs that may be the best: all pairs compared at once."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The difference of every config from one of them, with its uncertainty."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What tests and estimates of several configs return, as data: arrays have one number a config."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Effects of a grid's parameters: main effects and two-way interactions, with intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Intervals that all hold together: the max-T bootstrap, and critical values of Student's t."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

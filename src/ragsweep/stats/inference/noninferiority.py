@@ -1,7 +1,5 @@
 """The gate: tests of a candidate against a margin, a gain, or an absolute bound."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Two common intervals of a mean difference between two configs, for comparison with ours."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

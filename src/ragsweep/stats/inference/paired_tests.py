@@ -1,7 +1,5 @@
 """Tests of paired differences: Wilcoxon's signed ranks, random signs, and Holm's correction for many of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Plan a golden set before its annotation: the detectable difference for a size, and the size for a difference."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

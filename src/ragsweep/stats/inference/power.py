@@ -1,7 +1,5 @@
 """The smallest difference that a golden set can detect, and the number of questions for a smaller one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

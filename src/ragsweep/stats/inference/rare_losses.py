@@ -5,8 +5,6 @@ sample, and the spread of the sampled scores does not show it. The remedy needs 
 question.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Resample clusters of questions: the sampling distribution of the means of many configs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache

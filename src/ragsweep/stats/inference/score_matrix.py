@@ -4,8 +4,6 @@ Scores that are missing because of the config, not the question, are replaced by
 could improve its mean by declining the questions that it would get wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The posterior of the configs' true means, given the spread of all observed means."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

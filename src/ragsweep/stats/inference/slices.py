@@ -1,7 +1,5 @@
 """Compare configs in slices: every value of every label, corrected for multiplicity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """One end of a mean's interval by the studentised bootstrap, which reflects the skewness that Student's t ignores."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The declared baseline of a command: the number of a job, or overrides that become a job."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

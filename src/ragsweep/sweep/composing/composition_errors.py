@@ -1,7 +1,5 @@
 """Compose a config, or explain in one sentence why Hydra cannot, with the nearest known name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Reject small config files with an exponential expansion, before expanding them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

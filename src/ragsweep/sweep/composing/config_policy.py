@@ -1,7 +1,5 @@
 """Reject configs that do more than choose parts, and find their secrets."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Expand overrides into unique jobs: the product of all swept values, for each case."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

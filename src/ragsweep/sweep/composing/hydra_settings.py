@@ -4,8 +4,6 @@ Hydra imports and calls the targets in its own node: launchers, sweepers, callba
 commands as settings. Anything not listed here is rejected, unless the environment trusts its package.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging.handlers
 import os

@@ -1,7 +1,5 @@
 """Parse single overrides with Hydra's grammar."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The settings of a command's search: its storage, and the names of its trials."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

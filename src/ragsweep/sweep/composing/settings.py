@@ -1,7 +1,5 @@
 """Check the settings of a config outside its parts, without loading anything."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

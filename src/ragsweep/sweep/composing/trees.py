@@ -1,7 +1,5 @@
 """Trees of plain values: leaves, values at dotted keys, keys of interpolations, and command-line spelling."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The finalists of a search: their choice, and their results on the holdout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The content of a sweep's parent run: files, metrics and tags, and what the whole sweep adds to its configs' runs."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The declared baseline among the records: a config of the sweep, or one recorded earlier."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ragsweep.core.errors import InputError

@@ -1,7 +1,5 @@
 """Find recorded results and sweeps by an id, a prefix of it, a given name, or ``SWEEP#NUMBER``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Summarise the records of a sweep: the same at its end, when shown again, and when tracked later."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The rule of a race: anytime-valid bets that identify inferior configs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

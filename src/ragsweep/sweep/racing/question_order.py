@@ -1,7 +1,5 @@
 """The order of a race's questions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence

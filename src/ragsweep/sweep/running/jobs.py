@@ -1,7 +1,5 @@
 """Run one config: claim it, evaluate it, record the outcome."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

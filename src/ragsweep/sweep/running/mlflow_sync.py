@@ -1,7 +1,5 @@
 """Synchronise the tracker with the ledger: complete runs after a kill or an outage, and end abandoned runs."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

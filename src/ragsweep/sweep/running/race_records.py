@@ -1,7 +1,5 @@
 """The records of a running sweep for its race."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ragsweep.core.results import Result

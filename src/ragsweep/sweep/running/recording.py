@@ -1,7 +1,5 @@
 """Write the outcome of a job: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The retrieved chunks of a recorded config: its stored rankings, else the contexts in its record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

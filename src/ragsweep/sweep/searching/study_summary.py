@@ -1,7 +1,5 @@
 """The summary of a search's study, as the sweeper exports it beside the ledger."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
