@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import Evidence, Metric, Question
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.trec import grades, strictly_falling, write_qrels, write_run
+from ragsweep.golden.trec import grades, six_digits, strictly_falling, write_qrels, write_run
 from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
 from support.inputs.trec_files import align, read_qrels, read_run
 
@@ -87,8 +87,15 @@ def test_written_run_is_read_in_its_order_by_us_and_pytrec_eval(tmp_path: Path, 
         assert judged["q"]["recip_rank"] == pytest.approx(1 / rank)
 
 
-def test_score_is_written_in_the_fewest_digits_that_keep_its_single_precision() -> None:
-    assert write_run({"q": [("a", 0.8065), ("b", 0.1 + 0.2)]}) == "q Q0 a 1 0.8065 ragsweep\nq Q0 b 2 0.3 ragsweep\n"
+def test_score_is_written_to_six_digits_and_more_only_where_two_would_be_equal() -> None:
+    text = write_run({"q": [("a", 12.3456789), ("b", 0.1 + 0.2), ("c", 0.29999999)]})
+    assert text == "q Q0 a 1 12.3457 ragsweep\nq Q0 b 2 0.3 ragsweep\nq Q0 c 3 0.29999998 ragsweep\n"
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=9))
+def test_six_digits_are_those_that_python_writes(scores: list[float]) -> None:
+    rounded = six_digits(np.array(scores, dtype=np.float32))
+    assert rounded.tolist() == [float(np.float32(f"{np.float32(score):.6g}")) for score in scores]
 
 
 def test_scores_that_fall_already_are_written_as_they_are() -> None:

@@ -25,17 +25,17 @@ _SIGN = np.int64(1 << 31)
 def write_run(run: Run, tag: str = "ragsweep") -> str:
     """Write rankings in the format of a run.
 
-    Scores are written strictly decreasing: each score that is not below the previous one is lowered to the next smaller
-    single-precision number, so that every tool keeps our order of ties. White space in ids is percent-encoded, and so
-    are existing percent codes: ``urllib.parse.unquote`` restores every id. The last field, ``tag``, names the system.
+    Scores have six significant digits and are strictly decreasing: each score that is not below the previous one is
+    lowered to the next smaller single-precision number, so that every tool keeps our order of ties. White space in ids
+    is percent-encoded, and so are existing percent codes: ``urllib.parse.unquote`` restores every id. The last field,
+    ``tag``, names the system.
     """
     lines: list[str] = []
     end = f" {encode_id(tag)}\n"
     for question, row in run.items():
         start = f"{encode_id(question)} Q0 "
-        falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32))
+        falling = strictly_falling(six_digits(np.array([score for _, score in row], dtype=np.float32)))
         lines += [
-            # the fewest digits that distinguish a single-precision number from its neighbours
             f"{start}{encode_id(document)} {rank} {score}{end}"
             for rank, ((document, _), score) in enumerate(zip(row, falling.astype(np.str_), strict=True), start=1)
         ]
@@ -56,6 +56,13 @@ def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
         for evidence in question.evidence:
             row[evidence.document] = max(evidence.grade, row.get(evidence.document, evidence.grade))
     return table
+
+
+def six_digits(scores: Floats) -> Floats:
+    """Round scores to six significant digits."""
+    magnitude = np.where(scores == 0, 1, np.abs(scores.astype(np.float64)))
+    scale = 10.0 ** (5 - np.floor(np.log10(magnitude)))
+    return (np.round(scores * scale) / scale).astype(np.float32)
 
 
 def strictly_falling(scores: Floats) -> Floats:
