@@ -19,7 +19,6 @@ EQUAL = r"^(10 equal, (n=100|ties|60 sources|rare large losses, n=200)|50 equal,
 CHOICE = ("configs, questions: truth", "ours", "highest mean", "paired t, Holm", "best by Welch")
 LAYOUTS = r"^12, (n=100: (equal|one \+.10|today's|random, sd .04|equal, 6 worse by 0.10)|40 documents of 5: equal) "
 COSTS = ("variant", "one question, ms", "alone and in a batch, least", "nDCG@10", "of bm25 and late interaction")
-SOUGHT = ("index", "processor s", "memory to build MB", "disk MB", "recall@10", "question p50 ms", "processor ms")
 RANKED = ("retriever", "reranker", "mix", "nDCG@10", "recall@10", "MRR", "evidence up / down")
 
 SHOWN: Mapping[str, Shown] = {
@@ -37,7 +36,6 @@ SHOWN: Mapping[str, Shown] = {
     "choice-false": Shown("choice", 0, LAYOUTS, CHOICE),
     "collections": Shown("collections"),
     "sweep": Shown("sweep"),
-    "million": Shown("million", 0, r"\| 1,000,000 \|", SOUGHT),
     "serve": Shown("serve"),
     "embed-quality": Shown("embed", 1, columns=COSTS),
     "multilingual": Shown("multilingual"),
