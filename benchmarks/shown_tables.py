@@ -47,7 +47,7 @@ SHOWN: Mapping[str, Shown] = {
         r"^(exact|token_f1|contains|token_recall|success_rate, threshold 0.5)",
         ("rule", "squad2_dev, one sentence (88, 32 right)", "squad2_dev, default (61, 16 right)"),
     ),
-    "watch": Shown("watch"),
+    "watch": Shown("watch", 0, r"\| all \||language"),
     "golden-rules": Shown("golden-rules"),
 }
 """Marked place of the page -> its table."""
