@@ -23,7 +23,8 @@ HEAD = """# Parts
 All options and keys, generated from `conf/` by `python docs/parts.py`. `chunker=recursive` selects an option,
 `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`: required. `...`: a text of several
 lines, in the YAML file. A range such as "20 to 80" is the usual one of a sweep; other values are accepted. A row of
-several options has one default for all, or one for each in the same order.
+several options has one default for all but those named, or one for each in the same order. An empty cell repeats the
+option above.
 """
 
 
@@ -98,21 +99,28 @@ def _rows(texts: Mapping[str, str], shared: Shared) -> Iterator[str]:
     for option, text in texts.items():
         for key in _keys(text):
             found.setdefault((key.name, key.text), {})[option] = key.default
-    elsewhere: dict[str, list[str]] = {}
+    rows, elsewhere = list[tuple[str, str, str]](), dict[str, list[str]]()
     for (name, text), defaults in sorted(found.items(), key=lambda entry: len(entry[1]) == 1):
         options = "all" if len(configurable) > 1 and configurable == set(defaults) else ", ".join(defaults)
         if (name, text) in shared:
             elsewhere.setdefault(options, []).append(_defaults(name, defaults))
         else:
-            yield f"| {options} | {_cell(_defaults(name, defaults))} | {_cell(text)} |"
-    for options, keys in elsewhere.items():
-        yield f"| {options} | {_cell('; '.join(keys))} | [below](#keys-of-several-groups) |"
+            rows.append((options, _defaults(name, defaults), text))
+    rows += [(options, "; ".join(keys), "[below](#keys-of-several-groups)") for options, keys in elsewhere.items()]
+    above = ""
+    for options, keys, text in rows:
+        yield f"| {options if options != above else ''} | {_cell(keys)} | {_cell(text)} |"
+        above = options
 
 
 def _defaults(name: str, defaults: Mapping[str, str]) -> str:
-    """Write a key with its defaults: one if all options have the same, else one for each option."""
-    first, *others = set(defaults.values()) if len(set(defaults.values())) == 1 else defaults.values()
-    return ", ".join([f"`{name}={first}`", *(f"`{value}`" for value in others)])
+    """Write a key with the default of most options and the others by name, or with one default for each option."""
+    ((common, count),) = Counter(defaults.values()).most_common(1)
+    if 2 * count > len(defaults):
+        others = [f"{option}: `{value}`" for option, value in defaults.items() if value != common]
+        return ", ".join([f"`{name}={common}`", *others])
+    first, *rest = defaults.values()
+    return ", ".join([f"`{name}={first}`", *(f"`{value}`" for value in rest)])
 
 
 def _inherited(text: str, options: list[str]) -> str:
