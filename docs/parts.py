@@ -126,7 +126,7 @@ def _defaults(name: str, defaults: Mapping[str, str]) -> str:
 def _inherited(text: str, options: list[str]) -> str:
     """Name the options whose keys this one has, too."""
     bases = [name for name in re.findall(r"^  - (\w+)$", text, re.MULTILINE) if name in options]
-    return "".join(f" Has the keys of `{name}`." for name in bases)
+    return "".join(f" Keys of `{name}`." for name in bases)
 
 
 def _purpose(text: str) -> tuple[str, str]:
