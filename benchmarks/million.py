@@ -1,4 +1,4 @@
-"""Measure every index at a million chunks, and write docs/measurements.md and docs/million.json.
+"""Measure every index at a million chunks, and write benchmarks/results/million.json and docs/million.json.
 
     python benchmarks/million.py [--sizes 100000 1000000] [--indexes flat hnsw] [--steps build search] [--limit 3600]
 

@@ -4,19 +4,27 @@ From the clone: .venv/bin/python docs/parts.py; a test compares the page with th
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 LEFT_OUT = ("answer_context", "answer_metrics", "hydra", "metrics", "targets", "tracking")
+SHORT = 20
+"""Characters up to which a comment is repeated in every group that has the key."""
+
+Shared = Mapping[tuple[str, str], list[str]]
+"""Name and comment of a key -> the groups that have it."""
+
 HEAD = """# Parts
 
 All options and keys, generated from `conf/` by `python docs/parts.py`. `chunker=recursive` selects an option,
 `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`: required. `...`: a text of several
-lines, in the YAML file. A range such as "20 to 80" is the usual one of a sweep; other values are accepted. A key of
-several options is listed once, with their defaults in the same order where they differ.
+lines, in the YAML file. A range such as "20 to 80" is the usual one of a sweep; other values are accepted. A row of
+several options has one default for all but those named, or one for each in the same order. An empty cell repeats the
+option above.
 """
 
 
@@ -35,14 +43,41 @@ def main() -> None:
 
 def page() -> str:
     """Return the page."""
-    groups = sorted({path.parent for path in CONF.rglob("*.yaml")} - {CONF})
-    shown = [folder for folder in groups if folder.relative_to(CONF).parts[0] not in LEFT_OUT]
-    return "\n".join([HEAD, *(line for folder in shown for line in _group(folder))]) + "\n"
+    folders = sorted({path.parent for path in CONF.rglob("*.yaml")} - {CONF})
+    groups = {path.relative_to(CONF).as_posix(): _texts(path) for path in folders if _is_shown(path)}
+    shared = _shared(groups)
+    lines = [line for name, texts in groups.items() for line in _group(name, texts, shared)]
+    return "\n".join([HEAD, *lines, *_shared_keys(shared)]) + "\n"
 
 
-def _group(folder: Path) -> Iterator[str]:
-    name = folder.relative_to(CONF).as_posix()
-    texts = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.yaml"))}
+def _is_shown(folder: Path) -> bool:
+    return folder.relative_to(CONF).parts[0] not in LEFT_OUT
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.yaml"))}
+
+
+def _shared(groups: Mapping[str, Mapping[str, str]]) -> Shared:
+    """Find the keys that several groups have with the same long comment, and no group with two such comments."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for group, texts in groups.items():
+        for key in {(key.name, key.text) for text in texts.values() for key in _keys(text)}:
+            found.setdefault(key, []).append(group)
+    several = {key: found[key] for key in sorted(found) if len(found[key]) > 1 and len(key[1]) > SHORT}
+    meanings = Counter((name, group) for (name, _), having in several.items() for group in having)
+    return {key: having for key, having in several.items() if all(meanings[key[0], group] == 1 for group in having)}
+
+
+def _shared_keys(shared: Shared) -> Iterator[str]:
+    yield "## Keys of several groups\n"
+    yield "| key | groups | meaning |"
+    yield "| --- | --- | --- |"
+    for (name, text), groups in shared.items():
+        yield f"| `{name}` | {', '.join(groups)} | {_cell(text)} |"
+
+
+def _group(name: str, texts: Mapping[str, str], shared: Shared) -> Iterator[str]:
     yield f"## {name}\n"
     yield "| option | purpose | cost |"
     yield "| --- | --- | --- |"
@@ -50,31 +85,48 @@ def _group(folder: Path) -> Iterator[str]:
         purpose, cost = _purpose(text)
         yield f"| `{name}={option}` | {_cell(purpose + _inherited(text, list(texts)))} | {_cell(cost)} |"
     yield ""
-    if rows := list(_rows(texts)):
+    if rows := list(_rows(texts, shared)):
         yield "| option | key=default | meaning |"
         yield "| --- | --- | --- |"
         yield from rows
         yield ""
 
 
-def _rows(texts: dict[str, str]) -> Iterator[str]:
-    """Yield a row for each key: those with the same name and comment in several options first, as one row."""
+def _rows(texts: Mapping[str, str], shared: Shared) -> Iterator[str]:
+    """Yield the keys of several options, then those of one, a row each; keys of several groups make one row."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     configurable = {option for option, text in texts.items() if any(_keys(text))}
     for option, text in texts.items():
         for key in _keys(text):
             found.setdefault((key.name, key.text), {})[option] = key.default
+    rows, elsewhere = list[tuple[str, str, str]](), dict[str, list[str]]()
     for (name, text), defaults in sorted(found.items(), key=lambda entry: len(entry[1]) == 1):
-        first, *others = set(defaults.values()) if len(set(defaults.values())) == 1 else defaults.values()
-        shown = ", ".join([f"`{name}={first}`", *(f"`{value}`" for value in others)])
         options = "all" if len(configurable) > 1 and configurable == set(defaults) else ", ".join(defaults)
-        yield f"| {options} | {_cell(shown)} | {_cell(text)} |"
+        if (name, text) in shared:
+            elsewhere.setdefault(options, []).append(_defaults(name, defaults))
+        else:
+            rows.append((options, _defaults(name, defaults), text))
+    rows += [(options, "; ".join(keys), "[below](#keys-of-several-groups)") for options, keys in elsewhere.items()]
+    above = ""
+    for options, keys, text in rows:
+        yield f"| {options if options != above else ''} | {_cell(keys)} | {_cell(text)} |"
+        above = options
+
+
+def _defaults(name: str, defaults: Mapping[str, str]) -> str:
+    """Write a key with the default of most options and the others by name, or with one default for each option."""
+    ((common, count),) = Counter(defaults.values()).most_common(1)
+    if 2 * count > len(defaults):
+        others = [f"{option}: `{value}`" for option, value in defaults.items() if value != common]
+        return ", ".join([f"`{name}={common}`", *others])
+    first, *rest = defaults.values()
+    return ", ".join([f"`{name}={first}`", *(f"`{value}`" for value in rest)])
 
 
 def _inherited(text: str, options: list[str]) -> str:
     """Name the options whose keys this one has, too."""
     bases = [name for name in re.findall(r"^  - (\w+)$", text, re.MULTILINE) if name in options]
-    return "".join(f" Has the keys of `{name}`." for name in bases)
+    return "".join(f" Keys of `{name}`." for name in bases)
 
 
 def _purpose(text: str) -> tuple[str, str]:

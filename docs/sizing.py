@@ -22,7 +22,6 @@ MEASURED, PRICES, PAGE = (
     ROOT / "docs" / "sizing.md",
 )
 SIZES = (1_000_000, 10_000_000, 100_000_000)
-DIMENSIONS = (384, 768, 1024, 1536)
 WORKERS = 20
 SERVICES = ("text-embedding-3-small", "text-embedding-3-large", "mistral-embed")
 HEAD = ["index", "disk", "memory to build", "memory to search", "hours to build", "question ms"]
@@ -108,12 +107,10 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
 
 def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
-    yield _filled("Four bytes a number, in one file of the store, which is mapped and never copied whole into memory.")
-    yield ""
-    yield f"| chunks | {' | '.join(f'{dimension:,} numbers' for dimension in DIMENSIONS)} |"
-    yield f"|{' --- |' * (len(DIMENSIONS) + 1)}"
-    for size in SIZES:
-        yield f"| {size:,} | {' | '.join(_bytes(4 * size * dimension) for dimension in DIMENSIONS)} |"
+    yield _filled(
+        f"""Four bytes a number, in one file of the store, which is mapped and never copied whole into memory:
+        {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers."""
+    )
     yield ""
 
 
