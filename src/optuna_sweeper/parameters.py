@@ -146,10 +146,10 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
     if isinstance(sweep, RangeSweep):
         return _read_range(sweep, log, where)
     if log:
-        raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, given {override.input_line!r}")
+        raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}")
     texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
     if not texts:
-        raise HydraException(f"{where}: names no value, given {override.input_line!r}")
+        raise HydraException(f"{where}: names no value, got {override.input_line!r}")
     return Categorical(tuple(texts))
 
 
@@ -159,18 +159,18 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     whole = all(isinstance(number, int) for number in (start, stop, step))
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        raise HydraException(f"{where}: has {max(count, 0)} values, given range({start},{stop},{step})")
+        raise HydraException(f"{where}: has {max(count, 0)} values, got range({start},{stop},{step})")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
     low, high = sorted([float(start), float(last)])
     _check_limits(low, high, log, where)
     if log and not (whole and abs(step) == 1):
-        raise HydraException(f"{where}: tag(log, range(...)) goes in whole steps of 1, given {step}; use an interval")
+        raise HydraException(f"{where}: tag(log, range(...)) goes in whole steps of 1, got {step}; use an interval")
     return Numeric(low, high, None if log else abs(step), log, whole)
 
 
 def _check_limits(low: float, high: float, log: bool, where: str) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise HydraException(f"{where}: must go from a lower to a higher number, given {low} to {high}")
+        raise HydraException(f"{where}: must go from a lower to a higher number, got {low} to {high}")
     if log and low <= 0:
         raise HydraException(f"{where}: has no logarithm at {low}; begin above 0")
 

@@ -57,7 +57,7 @@ def check_race(race: Any) -> Race | None:
     """Return the race; raises HydraException for an object that does not implement Race."""
     if race is None or isinstance(race, Race):
         return race
-    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
+    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, got {race!r}")
 
 
 def run_race(

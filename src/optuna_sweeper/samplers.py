@@ -28,9 +28,9 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: no sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, given {seed!r}")
+        raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, got {seed!r}")
     if name == "cmaes" and objectives > 1:
-        raise HydraException(f"{where}={name}: supports one objective, given {objectives}; use tpe, gp or nsgaii")
+        raise HydraException(f"{where}={name}: supports one objective, got {objectives}; use tpe, gp or nsgaii")
     if name == "cmaes" and constraints:
         raise HydraException(f"{where}={name}: supports no constraints; use tpe, gp or nsgaii")
 

@@ -241,11 +241,11 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
         form = '{over: "interval(0,1)", when: parent=value}'
-        raise HydraException(f"{where}: must be a sweep, or {form} with what has commas in quotes, given {value!r}")
+        raise HydraException(f"{where}: must be a sweep, or {form} with what has commas in quotes, got {value!r}")
     when = value.get("when")
     lines = when if isinstance(when, list) else [] if when is None else [when]
     if not all(isinstance(line, str) for line in lines):
-        raise HydraException(f'{where}: when must be "parent=value", or a list of such, given {when!r}')
+        raise HydraException(f'{where}: when must be "parent=value", or a list of such, got {when!r}')
     return value["over"], lines
 
 
@@ -257,7 +257,7 @@ def _read_condition(line: str, where: str) -> ParentCondition:
     else:
         values = (override.get_value_element_as_str(),)
     if values is None:
-        raise HydraException(f'{where}: name values, given "{line}"')
+        raise HydraException(f'{where}: name values, got "{line}"')
     return ParentCondition(override.get_key_element(), values)
 
 

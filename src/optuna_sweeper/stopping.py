@@ -59,13 +59,13 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
-        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {setting!r}")
+        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, got {setting!r}")
     for key in setting:
         if key not in _KEYS:
             raise HydraException(f"{_WHERE}.{key}: there is no such key; known: {', '.join(_KEYS)}")
     seconds, patience, by, budget = (setting.get(key) for key in _KEYS)
     if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
-        raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, given {patience!r}")
+        raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, got {patience!r}")
     if by is not None and patience is None:
         raise HydraException(f"{_WHERE}.by: is the smallest improvement, and needs {_WHERE}.patience")
     margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
@@ -84,7 +84,7 @@ def _limit(value: Any, key: str, least: float) -> float:
     number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
     if not (math.isfinite(number) and number >= least):
         bound = "above" if least else "of at least"
-        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, given {value!r}")
+        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, got {value!r}")
     return number
 
 

@@ -58,7 +58,7 @@ def check_url(url: str | None) -> str:
         return f"{_SCHEME}+{drivers[0]}://{rest}"
     if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
         raise HydraException(
-            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
+            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {str(url).partition('@')[0]!r};"
             " a journal file is not supported: it becomes unreadable once its last line is torn"
         )
     return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""

@@ -56,7 +56,7 @@ def read_directions(setting: Any) -> tuple[str, ...]:
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
         raise HydraException(
-            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {setting!r}"
+            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, got {setting!r}"
         )
     return directions
 
@@ -64,7 +64,7 @@ def read_directions(setting: Any) -> tuple[str, ...]:
 def read_constraints(setting: Any) -> tuple[Constraint, ...]:
     """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
     if setting is not None and not isinstance(setting, list):
-        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {setting!r}')
+        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], got {setting!r}')
     constraints = []
     for line in setting or []:
         parts = _CONSTRAINT.fullmatch(str(line))
@@ -73,7 +73,7 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
             constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
         except (AssertionError, ValueError):
             raise HydraException(
-                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
+                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, got "{line}"'
             ) from None
     return tuple(constraints)
 

@@ -117,7 +117,7 @@ class ServedPipeline:
 def as_question(value: Any) -> str:
     """Validate a question from an HTTP request; raises InputError for anything but a text."""
     if not is_text(value):
-        raise InputError(f"question: must be a string, given {str(value)[:40]}")
+        raise InputError(f"question: must be a string, got {str(value)[:40]}")
     return str(value)
 
 

@@ -300,11 +300,11 @@ BAD_INPUT = [
     (["--topk"], 'unknown option "--topk"'),
 ]
 MORE_BAD_INPUT = [
-    (["top_k=zero"], "top_k: must be a whole number of at least 1, given 'zero'"),
+    (["top_k=zero"], "top_k: must be a whole number of at least 1, got 'zero'"),
     (["objective=ndgc_at_10"], 'objective: no metric "ndgc_at_10"; did you mean "ndcg_at_10"?'),
     (["dataset=beir"], "dataset.path"),
     (["dataset.limit=0"], "dataset.limit"),
-    (["retriever.k1=much"], "retriever.k1: must be a number, given 'much'"),
+    (["retriever.k1=much"], "retriever.k1: must be a number, got 'much'"),
     (["plan=perhaps"], "plan: must be true, false or json"),
     (["evidence.threshold=2"], "evidence.threshold"),
     (["topk=3"], 'did you mean "top_k"?'),

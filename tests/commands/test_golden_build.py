@@ -116,11 +116,11 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
         (["corpus=pages", "out=set", "language=de"], "language: 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
         (["corpus=pages", "out=set", "mix=generel"], "mix: 'generel'; did you mean \"general\"?"),
-        (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number from 1, given 0"),
+        (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number from 1, got 0"),
         (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
         (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),
-        (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, given 5"),
+        (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, got 5"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:

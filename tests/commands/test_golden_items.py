@@ -85,8 +85,8 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     cases = {
         "cccc: has another golden set": ["aaaa", "cccc"],
         "give it with --golden": ["aaaa", *mini],
-        "between 0 and 1, given 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
-        "--mini needs 8 distinct configs, given 3": ["feed", *mini, "--golden", str(golden)],
+        "between 0 and 1, got 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
+        "--mini needs 8 distinct configs, got 3": ["feed", *mini, "--golden", str(golden)],
     }
     refuse(items, cases, "--path", str(folder))
     record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))

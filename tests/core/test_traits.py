@@ -66,7 +66,7 @@ def test_inherited_class_attribute_is_refused_unless_it_is_a_version(name: str) 
 
 
 def test_traits_of_another_type_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Wrong\.TRAITS must be a PartTraits, given \{'version': '1'\}"):
+    with pytest.raises(ConfigError, match=r"Wrong\.TRAITS must be a PartTraits, got \{'version': '1'\}"):
         traits_of(type("Wrong", (), {"TRAITS": {"version": "1"}}))
 
 

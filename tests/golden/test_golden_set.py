@@ -106,7 +106,7 @@ def test_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> Non
 
 
 def test_misspelt_unknown_is_refused_with_the_known_values() -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.unknown must be one of error, drop, given 'drp'"):
+    with pytest.raises(ConfigError, match=r"dataset\.unknown must be one of error, drop, got 'drp'"):
         Selection(unknown="drp").check()
 
 

@@ -78,7 +78,7 @@ def read_size(text: str) -> int:
     """Return a size such as 500MB or 2 GiB in bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
     if not match:
-        raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, given "{text}"')
+        raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, got "{text}"')
     return int(float(match[1]) * _SIZES[match[2]])
 
 
@@ -86,7 +86,7 @@ def read_age(text: str) -> float:
     """Return an age such as 12h or 30d in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
     if not match:
-        raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, given "{text}"')
+        raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, got "{text}"')
     return float(match[1]) * _AGES[match[2]]
 
 

@@ -44,7 +44,7 @@ class Builder:
 
     def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
-            raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
+            raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, got {node!r}")
         made = find_class(str(node["_target_"]), where)
         arguments = {str(key): value for key, value in node.items() if key != "_target_"}
         _check_keys(made, arguments, where)
@@ -154,7 +154,7 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     hints = typing.get_type_hints(vars(made).get("__init__", made))
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
-            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, given {value!r}")
+            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}")
 
 
 def _matches(value: Any, hint: Any) -> bool:

@@ -227,7 +227,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ConfigError(f"objective: must be a metric, or a list of different ones, given {value!r}")
+        raise ConfigError(f"objective: must be a metric, or a list of different ones, got {value!r}")
     return tuple(names)
 
 

@@ -86,7 +86,7 @@ def traits_of(part: object, where: str = "") -> PartTraits:
 def _declared(made: type) -> PartTraits:
     found = getattr(made, "TRAITS", PartTraits())
     if not isinstance(found, PartTraits):
-        raise ConfigError(f"{made.__qualname__}.TRAITS must be a PartTraits, given {found!r}")
+        raise ConfigError(f"{made.__qualname__}.TRAITS must be a PartTraits, got {found!r}")
     if former := [name for name in _FORMER if hasattr(made, name) and (name != "VERSION" or name in vars(made))]:
         raise ConfigError(_describe_former(made, former))
     return found if "TRAITS" in vars(made) else replace(found, version=None)

@@ -68,7 +68,7 @@ def check_targets(value: Any, where: str = "") -> None:
 def check_target(target: object, where: str) -> None:
     """Raise ConfigError unless a config may name the class; nothing is imported."""
     if not isinstance(target, str):
-        raise ConfigError(f"{where}: must be the name of a class, given {target!r}")
+        raise ConfigError(f"{where}: must be the name of a class, got {target!r}")
     if target.rpartition(".")[0] in PARTS or is_trusted(target):
         return
     package = target.partition(".")[0]

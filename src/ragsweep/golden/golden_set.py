@@ -34,11 +34,11 @@ class Selection(NamedTuple):
     def check(self) -> Selection:
         """Raise ConfigError for invalid values; call this before reading anything."""
         if self.unknown not in _WAYS:
-            raise ConfigError(f"dataset.unknown must be one of {', '.join(_WAYS)}, given {self.unknown!r}")
+            raise ConfigError(f"dataset.unknown must be one of {', '.join(_WAYS)}, got {self.unknown!r}")
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
             raise ConfigError(f"dataset.limit={self.limit} is no number of questions; give 1 or more, or null for all")
         if self.status not in (None, *STATUSES):
-            raise ConfigError(f"dataset.status must be null or one of {', '.join(STATUSES)}, given {self.status!r}")
+            raise ConfigError(f"dataset.status must be null or one of {', '.join(STATUSES)}, got {self.status!r}")
         return self
 
 
@@ -204,7 +204,7 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     if share is None:
         return dataset
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-        raise ConfigError(f"success.unanswerable: must be a number from 0 to below 1, or null, given {share!r}")
+        raise ConfigError(f"success.unanswerable: must be a number from 0 to below 1, or null, got {share!r}")
     golden, name = dataset.golden, f"success.unanswerable={share:g}"
     kinds = {kind: [one for one in golden.questions if one.answerable == kind] for kind in (True, False)}
     count = len(kinds[False])

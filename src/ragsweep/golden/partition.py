@@ -40,7 +40,7 @@ class ChosenPartition(NamedTuple):
 def check(given: object, searching: bool) -> None:
     """Check the key ``partition``; raise ConfigError for an unknown one, and for a search on the holdout."""
     if given is not None and given not in NAMES:
-        raise ConfigError(f"partition: must be all, tune, holdout or null, given {given!r}{nearest(str(given), NAMES)}")
+        raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}{nearest(str(given), NAMES)}")
     if searching and given == HOLDOUT:
         raise ConfigError(
             "partition=holdout: a search may not see the holdout, or nothing would be left to check its winner on;"

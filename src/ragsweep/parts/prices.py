@@ -29,11 +29,11 @@ class Prices:
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
-            raise ConfigError(f'date: must be a day such as "2025-08-15", given {self.date!r}') from None
+            raise ConfigError(f'date: must be a day such as "2025-08-15", got {self.date!r}') from None
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"models.{pattern}: must be the prices of a million tokens [read, written], given {pair!r}"
+                    f"models.{pattern}: must be the prices of a million tokens [read, written], got {pair!r}"
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:

@@ -50,7 +50,7 @@ class Prompt:
             _check_template(key, getattr(self, key))
         refusals = self.refusals if isinstance(self.refusals, list) else []
         if not refusals or not all(isinstance(words, str) and _plain(words) for words in refusals):
-            raise ConfigError(f"refusals: must be a list of words that decline an answer, given {self.refusals!r}")
+            raise ConfigError(f"refusals: must be a list of words that decline an answer, got {self.refusals!r}")
         if self.citations and "{number}" not in self.passage:
             raise ConfigError("passage: with citations=true the template must contain {number}")
 
@@ -105,11 +105,11 @@ def _check_template(key: str, template: str) -> None:
     except ValueError as fault:
         raise ConfigError(f"{key}: {fault}; a brace that is no placeholder is written twice: {{{{") from None
     if any(spec or conversion for _, spec, conversion in fields):
-        raise ConfigError(f"{key}: a placeholder is a name in braces and nothing else, given {template!r}")
+        raise ConfigError(f"{key}: a placeholder is a name in braces and nothing else, got {template!r}")
     names = [name for name, _, _ in fields if name is not None]
     for name in names:
         if name not in KNOWN[key]:
             raise ConfigError(f"{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")
     for name in NEEDED.get(key, ()):
         if name not in names:
-            raise ConfigError(f"{key}: the placeholder {{{name}}} is missing, given {template!r}")
+            raise ConfigError(f"{key}: the placeholder {{{name}}} is missing, got {template!r}")

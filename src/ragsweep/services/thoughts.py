@@ -35,7 +35,7 @@ def check_tags(tags: Any, where: str) -> None:
     """Raise ConfigError unless ``tags`` is None or a list of names of tags."""
     names = tags if isinstance(tags, list | tuple) else () if tags is None else (None,)
     if not all(isinstance(name, str) and re.fullmatch(r"[\w:-]+", name) for name in names):
-        raise ConfigError(f"{where}.thoughts must be a list of names of tags, such as [think], or null, given {tags!r}")
+        raise ConfigError(f"{where}.thoughts must be a list of names of tags, such as [think], or null, got {tags!r}")
 
 
 def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separated:

@@ -29,7 +29,7 @@ class Budget:
         for name in LIMITS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-                raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, given {value!r}")
+                raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ IN_FLIGHT = 2
 def check_compute(value: object, in_process: bool = True) -> None:
     """Raise ConfigError for an unknown place to compute at, and for a place that cannot be used."""
     if value not in (LOCAL, RAY):
-        raise ConfigError(f"{KEY}: must be local or ray, given {value!r}{nearest(str(value), (LOCAL, RAY))}")
+        raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
     if value == RAY and not in_process:
         raise ConfigError(
             f"{KEY}=ray: shards would wait for the processors of hydra/launcher's jobs; give one of the two"

@@ -41,9 +41,9 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
     if strata["by"] not in ("folder", "clusters"):
         raise ConfigError(f"strata.by: {strata['by']!r}; it is folder or clusters")
     if not isinstance(values["questions"], int) or values["questions"] < 1:
-        raise ConfigError(f"questions: must be a whole number from 1, given {values['questions']!r}")
+        raise ConfigError(f"questions: must be a whole number from 1, got {values['questions']!r}")
     if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
-        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, given {values['unanswerable']!r}")
+        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, got {values['unanswerable']!r}")
     for kind in values["minimums"]:
         if kind not in UNANSWERABLE_TYPES:
             raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")

@@ -58,7 +58,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     """
     for one in strata:
         if not 1 <= one.priority <= len(quotas.shares):
-            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, given {one.priority}")
+            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, got {one.priority}")
     of_priority = Counter[int]()
     for one in strata:
         of_priority[one.priority] += one.chunks

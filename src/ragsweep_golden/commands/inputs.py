@@ -49,7 +49,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
-        raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
+        raise ConfigError(f"golden {command}: one file at a time, got {', '.join(files)}")
     settings = [word for word in options.words if "=" in word]
     return options, Inputs(command, settings, files[0] if files else None)
 

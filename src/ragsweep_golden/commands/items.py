@@ -58,7 +58,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.mini and not options.golden:
         raise ConfigError("golden items: --mini takes its lines from the golden file; give it with --golden FILE")
     if not 0 < options.share < 1:
-        raise ConfigError(f"golden items: --share must be between 0 and 1, given {options.share:g}")
+        raise ConfigError(f"golden items: --share must be between 0 and 1, got {options.share:g}")
     return options
 
 
@@ -112,7 +112,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
         InputError: There are too few configs, or the file is not the sweeps' golden set.
     """
     if report.items is None:
-        raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, given {len(report.scores)}")
+        raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}")
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]
     given = dict(zip(ids, result.questions.get("category") or [""] * len(ids), strict=True))

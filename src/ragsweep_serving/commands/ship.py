@@ -64,7 +64,7 @@ def ship(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     if not 0 <= options.trace_sample <= 1:
-        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, given {options.trace_sample}")
+        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
         raise ConfigError("--unless-worse: guards an alias; name it with --alias champion")
     if not re.fullmatch(r"[\w .-]+", options.name):

@@ -198,5 +198,5 @@ def test_gold_and_silver_are_taken_apart_and_counted(tmp_path: Path) -> None:
     assert peculiarities(load(tmp_path, questions).golden.questions) == (
         "questions: 1 gold (confirmed by a person), 2 silver, 1 neither",
     )
-    with pytest.raises(ConfigError, match="must be null or one of silver, gold, given 'golden'"):
+    with pytest.raises(ConfigError, match="must be null or one of silver, gold, got 'golden'"):
         Jsonl(str(corpus), str(golden), "error", None, 0, False, "golden").load()

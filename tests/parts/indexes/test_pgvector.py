@@ -204,7 +204,7 @@ def test_no_message_shows_a_password(address: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_vectors_that_are_too_long_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"vectors of at most 2000 numbers, given 2001"):
+    with pytest.raises(ConfigError, match=r"vectors of at most 2000 numbers, got 2001"):
         PgVector().build(np.zeros((1, 2001), np.float32))
 
 

@@ -102,7 +102,7 @@ def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
 
 def test_unknown_match_and_language_are_refused() -> None:
     for part in ("KeywordCoverage", "SuccessRate"):
-        with pytest.raises(ConfigError, match=r"m\.match: must be 'word' or 'substring' or 'stem', given 'stm'"):
+        with pytest.raises(ConfigError, match=r"m\.match: must be 'word' or 'substring' or 'stem', got 'stm'"):
             Builder().build({"_target_": f"ragsweep.parts.metrics.{part}", "match": "stm"}, "m")
     with pytest.raises(ConfigError, match=r"keyword_coverage\.language is 'klingon'"):
         metrics.KeywordCoverage("stem", "klingon")

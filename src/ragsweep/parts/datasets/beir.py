@@ -45,7 +45,7 @@ class Beir:
         """Read corpus, queries and labels. Raises ConfigError for settings, InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
-            raise ConfigError(f"dataset.exclude_self: must be true or false, given {self.exclude_self!r}")
+            raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
         grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)

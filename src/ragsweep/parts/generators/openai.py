@@ -45,7 +45,7 @@ class OpenAI(EndpointSettings):
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         super().check()
         if not isinstance(self.extra or {}, dict):
-            raise ConfigError(f"llm.extra must be a mapping of additional request fields, given {self.extra!r}")
+            raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message omits its value
                 raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")

@@ -118,7 +118,7 @@ class PgVector(ExternalIndex):
     def _name(self, vectors: Floats) -> str:
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
-                f"index: pgvector indexes vectors of at most {LONGEST} numbers, given {vectors.shape[1]}; choose an"
+                f"index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]}; choose an"
                 " embedder with fewer, or another index"
             )
         facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]

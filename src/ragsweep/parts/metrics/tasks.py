@@ -152,7 +152,7 @@ class TaskSuccess:
 def _metric(term: Mapping[str, Any], where: str) -> Metric:
     metric: Any = term.get("metric")
     if not hasattr(metric, "score"):
-        raise ConfigError(f"{where}.metric: must be a metric, such as ${{metrics.KEY}}, given {metric!r}")
+        raise ConfigError(f"{where}.metric: must be a metric, such as ${{metrics.KEY}}, got {metric!r}")
     chosen: Metric = metric
     return chosen
 
@@ -160,7 +160,7 @@ def _metric(term: Mapping[str, Any], where: str) -> Metric:
 def _number(term: Mapping[str, Any], key: str, where: str) -> float:
     value = term.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{where}.{key}: must be a number, given {value!r}")
+        raise ConfigError(f"{where}.{key}: must be a number, got {value!r}")
     return float(value)
 
 

@@ -33,7 +33,7 @@ class History:
         if self.turns is not None and self.turns < 1:
             raise ConfigError(f"query.turns is {self.turns}; it must be 1 or more, or null for all")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
-            raise ConfigError(f"query.roles must be user, assistant or both, given {list(self.roles)!r}")
+            raise ConfigError(f"query.roles must be user, assistant or both, got {list(self.roles)!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Join the texts of each request."""

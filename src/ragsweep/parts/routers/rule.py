@@ -28,7 +28,7 @@ class Rule:
     def check(self) -> None:
         """Raise ConfigError for invalid patterns."""
         if not isinstance(self.conversation, list) or not self.conversation:
-            raise ConfigError(f"router.conversation must be a list of patterns, given {self.conversation!r}")
+            raise ConfigError(f"router.conversation must be a list of patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
             try:
                 re.compile(pattern)

@@ -50,7 +50,7 @@ class Python:
         """Raise ConfigError for a function that is not trusted or does not exist."""
         module, _, name = str(self.function).rpartition(".")
         if not module or not name.isidentifier():
-            raise ConfigError(f"system.function must be package.module.function, given {self.function!r}")
+            raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")
         if not is_trusted(module):
             package = module.partition(".")[0]
             raise ConfigError(

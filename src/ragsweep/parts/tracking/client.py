@@ -69,9 +69,9 @@ class Mlflow:
     def check(self) -> None:
         """Raise TrackingError if recording is impossible, as far as that can be checked without loading MLflow."""
         if self.traces not in TRACES:
-            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
+            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
-            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, given {self.tables!r}")
+            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, got {self.tables!r}")
         self._connection.check()
 
     def risk(self) -> str:

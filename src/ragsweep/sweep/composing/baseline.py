@@ -29,7 +29,7 @@ def read_overrides(declared: object) -> list[str] | None:
     except (ValueError, HydraException) as fault:
         raise ConfigError(f"{BASELINE}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
     if several:
-        raise ConfigError(f"{BASELINE}: must be one config, given several values: {several[0]}")
+        raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}")
     return lines
 
 
@@ -46,7 +46,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if declared is None or not command.multirun:
         return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):
-        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
+        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, got {declared!r}")
     if command.searching:
         return command, made  # of overrides ``read_command`` has made the number of trial 0
     if (number := read_number(declared)) is not None:

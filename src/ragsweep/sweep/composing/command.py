@@ -121,7 +121,7 @@ def read_command(
         if not multirun:
             raise ConfigError(f'"{override.input_line}" names several values: add -m to sweep over them')
         if override.is_hydra_override():
-            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
+            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, got "{override.input_line}"')
     task = tuple(_task_lines(parsed))
     command = Command(
         tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, sweeper.get("max_batch_size")

@@ -59,7 +59,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
-            raise ConfigError(f'{place}: a config has plain values only, given "{tag}"')
+            raise ConfigError(f'{place}: a config has plain values only, got "{tag}"')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise ConfigError(f'{place}: "*{event.anchor}" is recursive or undefined')

@@ -74,12 +74,12 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
-        raise HydraException(f"{CASES}: must be null or a list of cases, given {cases!r}; {_WAY_OUT}")
+        raise HydraException(f"{CASES}: must be null or a list of cases, got {cases!r}; {_WAY_OUT}")
     for number, case in enumerate(cases):
         where = f"{CASES}[{number}]"
         if not isinstance(case, list):
             given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, case)
-            raise HydraException(f"{where}: must be a list of overrides, given {given!r}; write [{lines}]")
+            raise HydraException(f"{where}: must be a list of overrides, got {given!r}; write [{lines}]")
         if not case:
             raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
         for before, line in zip([None, *case], case, strict=False):

@@ -133,7 +133,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)
     if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
-        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, given {folder!r}")
+        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, got {folder!r}")
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
         raise ConfigError(
@@ -149,14 +149,14 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
                 " type the command"
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
-        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, given {settings['output_subdir']!r}")
+        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}")
     known = ("launcher", "sweeper", "callbacks")
     check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
 
 
 def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) -> None:
     if not isinstance(plugin, Mapping):
-        raise ConfigError(f"{where}: needs a _target_, given {plugin!r}")
+        raise ConfigError(f"{where}: needs a _target_, got {plugin!r}")
     target = str(plugin.get("_target_"))
     values = {key: value for key, value in plugin.items() if key != "_target_"}
     check_targets(values, where)
@@ -176,13 +176,13 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
             raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, allowed)}")
         if name == "ray.init.address" and value not in _ADDRESSES:
             raise ConfigError(
-                f"{where}.{name}: must be auto or local, given {value!r}; set RAY_ADDRESS={value} where you type the"
+                f"{where}.{name}: must be auto or local, got {value!r}; set RAY_ADDRESS={value} where you type the"
                 " command"
             )
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be one word, given {value!r}")
+            raise ConfigError(f"{where}.{name}: must be one word, got {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
+            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, got {value!r}")
 
 
 def _check_logging(settings: Any, where: str) -> None:
@@ -197,7 +197,7 @@ def _check_logging(settings: Any, where: str) -> None:
         for key, value in formatter.items():
             if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
                 raise ConfigError(
-                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, given {value!r};"
+                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, got {value!r};"
                     f' use "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
                 )
     for name, handler in (settings.get("handlers") or {}).items():
@@ -224,7 +224,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     is_file = key in ("filename", "baseFilename")
     if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
-            f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
+            f"{where}: must lie in the run's folder and end with {LOG_FILE}, got {value!r}; give"
             " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."

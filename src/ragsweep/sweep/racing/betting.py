@@ -68,11 +68,11 @@ class Betting:
     def check(self) -> None:
         """Raise ConfigError for a margin below 0 or as large as the spread, and for a level outside (0, 1)."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
-            raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
+            raise ConfigError(f"spread: must be a number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
-            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, given {self.margin!r}")
+            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, got {self.margin!r}")
         if not 0 < self.level < 1:
-            raise ConfigError(f"level: must lie between 0 and 1, given {self.level!r}")
+            raise ConfigError(f"level: must lie between 0 and 1, got {self.level!r}")
 
     @property
     def guarantee(self) -> str:

@@ -253,7 +253,7 @@ class Session:
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
         rules = dict(nodes or {})
         if not isinstance(enforced := rules.pop(ENFORCE, False), bool):
-            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, got {enforced!r}")
         return {name: built.value for name, built in self._built(rules, "targets").items()}
 
     def _metrics(self, plain: Mapping[str, Any]) -> MetricSet:
@@ -275,15 +275,15 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     """Open a session on the store that a config names. Raises ConfigError for invalid settings."""
     path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
     if not isinstance(path, str) or not path:
-        raise ConfigError(f"store.path: must be a folder, given {path!r}")
+        raise ConfigError(f"store.path: must be a folder, got {path!r}")
     if not isinstance(stages, bool):
-        raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
+        raise ConfigError(f"store.stages: must be true or false, got {stages!r}")
     check_compute(compute := values.get("compute", LOCAL))
     shards = RayShards() if compute == RAY else None
     folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal), shards=shards)
     if (workers := values["store"].get("worker_path")) is not None:
         if not isinstance(workers, str) or not workers:
-            raise ConfigError(f"store.worker_path: must be a folder, given {workers!r}")
+            raise ConfigError(f"store.worker_path: must be a folder, got {workers!r}")
         if url is None:
             raise ConfigError(
                 "store.worker_path: needs store.remote, through which jobs with a folder of their own send what they"

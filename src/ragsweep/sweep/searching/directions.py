@@ -40,7 +40,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     for line in settings.get("constraints") or []:
         bounded = re.split("[<>]", str(line))[0].strip()
         if bounded not in higher:
-            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, given "{line}"')
+            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, got "{line}"')
     settings["direction"] = directions if len(directions) > 1 else directions[0]
     with one_sentence():  # a race is prepared elsewhere
         SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
