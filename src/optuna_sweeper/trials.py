@@ -55,9 +55,7 @@ def read_directions(setting: Any) -> tuple[str, ...]:
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
-        raise HydraException(
-            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, got {setting!r}"
-        )
+        raise HydraException(f"hydra.sweeper.direction: must be minimize, maximize or a list of these, got {setting!r}")
     return directions
 
 

@@ -40,7 +40,7 @@ def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsy
 
 def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "pages" / "picture.png").write_bytes(b"")
-    note = "files of other kinds left out: 1 .png"
+    note = "files of other types skipped: 1 .png"
     golden(["check", "golden.jsonl", "corpus=pages"])
     assert note in capsys.readouterr().err
     data = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl"]
@@ -112,5 +112,5 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
 
 def test_a_page_that_cannot_be_read_is_to_be_moved(place: Path) -> None:
     (place / "pages" / "broken.pdf").write_bytes(b"%PDF-1.7 no")
-    with pytest.raises(InputError, match="mend it, or move it out of the folder"):
+    with pytest.raises(InputError, match="repair it, or move it out of the folder"):
         golden(["gates", "golden.jsonl", "corpus=pages"])

@@ -103,7 +103,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "give a file, or a reader"),
         (["import", "x", "out=pages"], "pages is there already; name another out=, or overwrite=true"),
-        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is this folder"),
+        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is the current folder"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:

@@ -142,7 +142,7 @@ def test_the_documents_of_an_eviction_carry_its_numbers(place: StorePlace) -> No
         one for one in eviction_document(place, [*chunk, *index], "--path").statements if one.label == "remove"
     )
     assert remove.data == {"items": 2}
-    tried = [(chunk[0], ""), (index[0], "it was used meanwhile")]
+    tried = [(chunk[0], ""), (index[0], "it has been used in the meantime")]
     data = {one.label: one.data for one in removal_document(place, found, tried, "the disk is full").statements}
     assert data.keys() == {"left", "removed", "note", "disk"}
     assert data["removed"] == {"removed": 1}

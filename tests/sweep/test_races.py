@@ -256,7 +256,7 @@ def nightly(*values: object) -> object:
     [
         (["llm.model=good"], "a race needs several configs"),
         ([TWO, "hydra.sweeper.race.block=48"], "less than the 48 questions, got 48"),
-        nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be 0 or more and less than 1"),
+        nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be at least 0 and less than 1"),
         ([TWO, "objective=latency_p95_ms"], "latency_p95_ms is a quantile, no mean"),
         nightly([TWO, "objective=context_tokens"], "context_tokens has no bounds"),
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),

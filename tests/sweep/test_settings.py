@@ -30,7 +30,7 @@ from support.commands import composed
         ("coverage=1.1", "coverage: must be a share between 0 and 1, got 1.1"),
         ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, got 1.5"),
         *(
-            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, given")
+            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, got")
             for margin in (-1, "much", True, math.inf)
         ),
     ],

@@ -109,16 +109,16 @@ def question(**fields: Any) -> str:
     return json.dumps({"id": "q1", "question": "What?"} | fields) + "\n"
 
 
-MEND = "mend it, or say what each score stands for, e.g. dataset.grades="
+MEND = "correct it, or define the grade of each score, e.g. dataset.grades="
 TABLE = "quote the whole cell, and double a quote inside it"
 BAD = {
     # files that cannot be read
-    "missing file": Bad("jsonl", "corpus.jsonl", None, "corpus.jsonl", "no such file", "(seen from "),
+    "missing file": Bad("jsonl", "corpus.jsonl", None, "corpus.jsonl", "no such file", "(current folder: "),
     "folder for a file": Bad("jsonl", "corpus.jsonl", Path.mkdir, "corpus.jsonl", "is a folder",
-                             "where a file is needed"),
-    "pipe": Bad("trec", "topics", os.mkfifo, "topics", "is a pipe or a device", "write what it holds into a file"),
-    "no permission": Bad("trec", "corpus.jsonl", forbidden, "corpus.jsonl", "may not be read",
-                         "allow it with chmod u+r"),
+                             "where a file is required"),
+    "pipe": Bad("trec", "topics", os.mkfifo, "topics", "is a pipe or a device", "save its content to a file"),
+    "no permission": Bad("trec", "corpus.jsonl", forbidden, "corpus.jsonl", "permission denied",
+                         "make it readable with chmod u+r"),
     "link in a circle": Bad("squad", "dev.json", lambda p: p.symlink_to(p), "dev.json", "cannot be read",
                             "too many levels"),
     "not gzipped": Bad("beir", "corpus.jsonl", lambda p: p.with_name("corpus.jsonl.gz").write_bytes(b"{}"),
@@ -134,7 +134,7 @@ BAD = {
                          CORPUS.encode() + b'{"id": "d3", "text": "' + b"x" * 10_000_000 + b'"}',
                          "corpus.jsonl:3", "the line is longer than 8 MiB", "put one record on a line"),
     "cell of 10 MB": Bad("csv", "corpus.csv", b"id,text\nd1," + b"x" * 10_000_000, "corpus.csv:2",
-                         "the line is longer than 8 MiB", "cut long documents"),
+                         "the line is longer than 8 MiB", "split long documents"),
     "not UTF-8": Bad("csv", "questions.csv", b"id,question,document\nq1,caf\xe9?,d1\n", "questions.csv:2",
                      "byte 7 (0xe9) is not UTF-8", "save the file as UTF-8"),
     "JSON value of 130 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (130 << 20) + b'"}', "dev.json",
@@ -142,17 +142,17 @@ BAD = {
     "JSON value of 60 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (60 << 20) + b'"}', "dev.json:$",
                                 '"data" is "xxx', "not a list"),
     "blank lines without end": Bad("jsonl", "corpus.jsonl", b"\n" * (40 << 20), "corpus.jsonl:100001",
-                                   "100,000 blank lines in a row", "remove them"),
+                                   "100,000 consecutive blank lines", "remove them"),
     "page nested without end": Bad("folder", "pages/d2.html", "<div>" * 20_000 + "x" + "</div>" * 20_000,
-                                   "pages/d2.html", "more than 3,000 elements are nested in each other",
-                                   "leave it out with dataset.exclude"),
+                                   "pages/d2.html", "more than 3,000 nested elements",
+                                   "exclude it with dataset.exclude"),
     # nothing in it
-    "empty corpus": Bad("beir", "corpus.jsonl", "\n\n", "corpus.jsonl", "holds no document", ""),
-    "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "holds no document", ""),
-    "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no question to evaluate",
-                       "the file holds none"),
+    "empty corpus": Bad("beir", "corpus.jsonl", "\n\n", "corpus.jsonl", "contains no documents", ""),
+    "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "contains no documents", ""),
+    "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no questions to evaluate",
+                       "the file has none"),
     "folder without a page": Bad("folder", "pages/d1.md", lambda p: p.with_suffix(".png").touch(), "pages",
-                                 "holds no document", "known endings: .txt, "),
+                                 "contains no documents", "known suffixes: .txt, "),
     # not the format
     "not JSON": Bad("jsonl", "golden.jsonl", '{"id": "q1", "question": "What?"\n', "golden.jsonl:1:33", "not JSON",
                     "expecting ',' delimiter"),
@@ -173,13 +173,13 @@ BAD = {
     "text for a list": Bad("jsonl", "golden.jsonl", question(keywords="rain"), "golden.jsonl:1",
                            '"keywords" is "rain"', "not a list"),
     "no header": Bad("csv", "questions.csv", "q1,What?,d1\n", "questions.csv:1", 'no column "id" in the header',
-                     "say which one it is with dataset.columns='{id: NAME}'"),
+                     "specify it with dataset.columns='{id: NAME}'"),
     "misspelt header": Bad("csv", "corpus.csv", "id,txt\nd1,x\n", "corpus.csv:1", 'no column "text" in the header',
-                           'did you mean "txt"? known: id, txt; say which one it is with dataset.corpus_columns='),
+                           'did you mean "txt"? known: id, txt; specify it with dataset.corpus_columns='),
     "column twice": Bad("csv", "questions.csv", "id,question,id\nq1,What?,d1\n", "questions.csv:1",
-                        'column "id" is given 2 times', "rename all but one"),
+                        'column "id" occurs 2 times', "rename all but one"),
     "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
-                        "4 cells where the header names 3 columns", "quote a cell that holds a comma"),
+                        "4 cells where the header names 3 columns", "quote a cell that contains a comma"),
     "open quote": Bad("csv", "questions.csv", 'id,question,document\nq1,"What?,d1\n', "questions.csv:2",
                       "unexpected end of data", TABLE),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
@@ -188,13 +188,13 @@ BAD = {
                                  "or the file starts with <top>"),
     # ids
     "duplicate after NFC": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d1", "caf\u00e9").replace("d2", "cafe\u0301"),
-                               "corpus.jsonl:2", 'document "caf\u00e9" is given twice', "first in "),
-    "question twice": Bad("beir", "queries.jsonl", QUERIES * 2, "queries.jsonl:2", 'question "q1" is given twice',
+                               "corpus.jsonl:2", 'document "caf\u00e9" occurs twice', "first in "),
+    "question twice": Bad("beir", "queries.jsonl", QUERIES * 2, "queries.jsonl:2", 'question "q1" occurs twice',
                           "first in "),
     "null character in an id": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d2", r"d\u0000"), "corpus.jsonl:2",
-                                   '"id" holds the control character U+0000', "an id is one line of plain text"),
+                                   '"id" has the control character U+0000', "an id is one line of plain text"),
     "line break in an id": Bad("csv", "corpus.csv", 'id,text\n"d\n1",x\n', "corpus.csv:2",
-                               '"id" holds the control character U+000A', "an id is one line of plain text"),
+                               '"id" has the control character U+000A', "an id is one line of plain text"),
     "number for an id": Bad("beir", "queries.jsonl", '{"_id": 1, "text": "What?"}\n', "queries.jsonl:1", '"_id" is 1',
                             "not a text in quotes"),
     # labels
@@ -211,7 +211,7 @@ BAD = {
                         MEND),
     "relevance 2.5": Bad("trec", "qrels", "q1 0 d1 2.5\n", "qrels:1", 'score "2.5" is no whole number', MEND),
     "relevance yes": Bad("csv", "questions.csv", "id,question,document,grade\nq1,What?,d1,yes\n", "questions.csv:2",
-                         'score "yes" is no whole number of 0 or more', MEND),
+                         'score "yes" is not a whole number of 0 or more', MEND),
     "relevance that nothing stands for": Bad("trec", "qrels", "q1 0 d1 1\nq1 0 d2 7\n", "qrels:2",
         'score "7" has no grade in dataset.grades', 'null to leave it out; seen: "1" (1), "7" (1)', {"grades": {1: 2}}),
     "relevance 1_0": Bad("beir", "qrels/test.tsv", "q1\td1\t1_0\n", "qrels/test.tsv:1",
@@ -242,7 +242,7 @@ BAD = {
                                        "known: test",
                                        {"split": "../secret"}),
     "page that is damaged": Bad("folder", "pages/d2.pdf", b"%PDF-1.7 no", "pages/d2.pdf", "cannot be read",
-                                "leave it out with dataset.exclude"),
+                                "exclude it with dataset.exclude"),
 }  # fmt: skip
 
 

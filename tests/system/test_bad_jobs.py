@@ -17,7 +17,7 @@ SAID = {
     "raises": "ValueError: no luck today",
     "exits": "SystemExit: 3",
     "killed": "its process died 3 times: killed, or out of memory",
-    "hangs": "TimeoutError: it took more than timeout=",
+    "hangs": "TimeoutError: exceeded timeout=",
     "memory": "MemoryError: Unable to allocate",
 }
 LAUNCHERS = {

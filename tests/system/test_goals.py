@@ -158,7 +158,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     typed = ["-m", "hydra/sweeper=optuna", "hydra.sweeper.plots=false", *overrides, "top_k=1,2,3", "depth=3,4,5"]
     off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
     assert off.returncode == 0, off.stderr
-    assert "the search sees the tune questions" in off.stdout
+    assert "the search uses the tune questions" in off.stdout
     assert "has not seen" not in off.stdout
     done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
     assert done.returncode == 0, done.stderr

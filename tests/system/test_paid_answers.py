@@ -211,7 +211,9 @@ def test_key_that_is_not_set_is_an_error_before_anything_is_computed(
 ) -> None:
     for key in KEYS:
         monkeypatch.delenv(key, raising=False)
-    with pytest.raises(ConfigError, match=f"{named}.* is not set or is empty; export it, or name another") as fault:
+    with pytest.raises(
+        ConfigError, match=f"{named}.* is not set or is empty; export it, or set .* to another"
+    ) as fault:
         run(*overrides(server, tmp_path, *more))
     assert fault.value.exit_status == 2
     assert not server.log

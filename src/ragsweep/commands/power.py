@@ -83,7 +83,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.questions is not None and options.repeat:
         raise ConfigError("--repeat: a plan with --questions has no repetitions; leave one of the two out")
     if options.cost_per_question is not None and not 0 <= options.cost_per_question < math.inf:
-        raise ConfigError(f"--cost-per-question: must be 0 or more, got {options.cost_per_question:g}")
+        raise ConfigError(f"--cost-per-question: must be at least 0, got {options.cost_per_question:g}")
     if options.effect is not None and not (options.effect > 0 and math.isfinite(options.effect)):
         raise ConfigError(f"--effect: must be above 0, got {options.effect:g}")
     if options.configs is not None and options.configs < 1:

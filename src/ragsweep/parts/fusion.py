@@ -155,5 +155,7 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
     if set(weights) != set(legs):
         raise ConfigError(f"retriever.weights names {', '.join(weights)}; it must name the legs: {', '.join(legs)}")
     if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
-        raise ConfigError(f"retriever.weights is {dict(weights)}; weights must be 0 or more, at least one of them more")
+        raise ConfigError(
+            f"retriever.weights is {dict(weights)}; weights must be at least 0, at least one of them more"
+        )
     return {name: float(weights[name]) for name in legs}

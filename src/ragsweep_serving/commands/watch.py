@@ -71,7 +71,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
     options = parser.parse_args(arguments)
     if options.looks < 1:
-        raise ConfigError(f"--looks: must be 1 or more, got {options.looks}")
+        raise ConfigError(f"--looks: must be at least 1, got {options.looks}")
     given = [(kind, text) for kind in ("max", "min") for text in getattr(options, kind)]
     options.thresholds = [Threshold(*_read_pair(f"--{kind}", text), kind) for kind, text in given]
     options.tolerances = dict(TOLERANCE)

@@ -185,16 +185,16 @@ def test_an_index_of_other_vectors_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Hnsw(m=1), r"index\.m is 1; it must be 2 or more"),
+        (lambda: Hnsw(m=1), r"index\.m must be at least 2, got 1"),
         (lambda: Hnsw(ef_construction=0), r"index\.ef_construction is 0"),
         (lambda: Hnsw(ef_search=0), r"index\.ef_search is 0"),
-        (lambda: Ivf(nlist=0), r"index\.nlist is 0; it must be 1 or more"),
+        (lambda: Ivf(nlist=0), r"index\.nlist must be at least 1, got 0"),
         (lambda: Ivf(nprobe=0), r"index\.nprobe is 0"),
         (lambda: Ivf(train_sample=0), r"index\.train_sample is 0"),
-        (lambda: Sq(bits=5), r"index\.bits is 5; it must be one of 4, 6, 8, 16"),
+        (lambda: Sq(bits=5), r"index\.bits must be one of 4, 6, 8, 16, got 5"),
         (lambda: Sq(oversampling=0), r"index\.oversampling is 0"),
         (lambda: Pq(m=0), r"index\.m is 0"),
-        (lambda: Pq(nbits=9), r"index\.nbits is 9; it must lie between 4 and 8"),
+        (lambda: Pq(nbits=9), r"index\.nbits must be between 4 and 8, got 9"),
         (lambda: Pq(oversampling=0), r"index\.oversampling is 0"),
         (
             lambda: Pq(m=48).build(VECTORS),

@@ -222,7 +222,7 @@ def test_vectors_that_are_too_long_are_refused() -> None:
         ({"build_workers": -1}, r"index\.build_workers is -1"),
         ({"m": 1}, r"index\.m is 1"),
         ({"m": 101, "ef_construction": 500}, r"index\.m is 101; pgvector takes at most 100"),
-        ({"ef_construction": 31}, r"index\.ef_construction is 31; it must be 32 or more"),
+        ({"ef_construction": 31}, r"index\.ef_construction must be at least 32, got 31"),
         ({"ef_search": 1001}, r"index\.ef_search is 1001; pgvector takes at most 1000"),
         ({"timeout": 0}, r"index\.timeout is 0"),
     ],

@@ -35,7 +35,7 @@ class Semantic:
     def __post_init__(self) -> None:
         """Raise ConfigError for numbers out of range and an unknown language."""
         if not 0 <= self.percentile <= 100:
-            raise ConfigError(f"chunker.percentile is {self.percentile}; it must lie between 0 and 100")
+            raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
         check_size("size", self.size)
         check_language(self.language)
 

@@ -60,8 +60,8 @@ class SentenceWindow:
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
-                f"chunker.stride is {self.stride}; it must be 1 or more and at most chunker.sentences, "
-                f"{self.sentences}, so that no sentence is left out"
+                f"chunker.stride must be at least 1 and at most chunker.sentences ({self.sentences}), so that no"
+                f" sentence is skipped, got {self.stride}"
             )
         check_language(self.language)
 

@@ -68,7 +68,7 @@ class Gguf:
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
         check_at_least("llm", self.max_new_tokens + 1, window=self.window)
         if self.quantization not in (None, gguf_weights.FORMAT):
-            raise ConfigError(f"llm.quantization is {self.quantization!r}; it must be {gguf_weights.FORMAT} or null")
+            raise ConfigError(f"llm.quantization must be {gguf_weights.FORMAT} or null, got {self.quantization!r}")
         for library in self._libraries():
             if importlib.util.find_spec(library) is None:
                 raise ConfigError(f"{library} is not installed; pip install 'ragsweep[gguf]'")

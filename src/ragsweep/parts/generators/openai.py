@@ -52,7 +52,7 @@ class OpenAI(EndpointSettings):
             if name in RESERVED:
                 raise ConfigError(f"llm.extra.{name}: not an additional request field; set llm.{name} if it exists")
         if self.max_tokens is not None and self.max_tokens < 1:
-            raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
+            raise ConfigError(f"llm.max_tokens must be at least 1, or null, got {self.max_tokens}")
         check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

@@ -60,7 +60,7 @@ class Sq(CodeIndex):
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
         if self.bits not in BITS:
-            raise ConfigError(f"index.bits is {self.bits}; it must be one of {', '.join(map(str, BITS))}")
+            raise ConfigError(f"index.bits must be one of {', '.join(map(str, BITS))}, got {self.bits}")
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
@@ -101,7 +101,7 @@ class Pq(CodeIndex):
         """Raise ConfigError for values out of range."""
         check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
         if not LEAST <= self.nbits <= 8:
-            raise ConfigError(f"index.nbits is {self.nbits}; it must lie between {LEAST} and 8")
+            raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
         """Train the means (m, means, numbers a piece) and return them with every vector's code.

@@ -90,10 +90,10 @@ class PgVector(ExternalIndex):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table is {self.table!r}; it must be at most 30 small letters, digits and _, a letter first"
+                f"index.table must be at most 30 small letters, digits and _, a letter first, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
-            raise ConfigError(f"index.build_memory is {self.build_memory!r}; it must be like 512MB or 4GB, or null")
+            raise ConfigError(f"index.build_memory must be like 512MB or 4GB, or null, got {self.build_memory!r}")
         if any(importlib.util.find_spec(name) is None for name in ("pgvector", "psycopg")):
             raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 

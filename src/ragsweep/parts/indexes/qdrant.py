@@ -71,7 +71,7 @@ class Qdrant(ExternalIndex):
         if self.base_url is not None:
             self.service.check("index")
         if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):
-            raise ConfigError(f"index.collection is {self.collection!r}; it must be a name without special characters")
+            raise ConfigError(f"index.collection must be a name without special characters, got {self.collection!r}")
         if importlib.util.find_spec("qdrant_client") is None:
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 

@@ -74,7 +74,7 @@ class OpenAIJudge(EndpointSettings):
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
-            raise ConfigError(f"judge.temperature is {self.temperature}; it must be between 0 and 2")
+            raise ConfigError(f"judge.temperature must be between 0 and 2, got {self.temperature}")
         if self.embeddings_model is not None and self.embeddings is not None:
             raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
 

@@ -45,7 +45,7 @@ class _ByText(Proportion):
 
     def __init__(self, threshold: float = 0.5) -> None:
         if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold is {threshold}; it must be between 0 and 1")
+            raise ConfigError(f"threshold must be between 0 and 1, got {threshold}")
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:

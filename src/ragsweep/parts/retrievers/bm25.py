@@ -52,11 +52,11 @@ class Bm25:
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range and unknown names."""
         if self.k1 < 0:
-            raise ConfigError(f"retriever.k1 is {self.k1}; it must be 0 or more")
+            raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
         if self.k1 == 0 and self.backend == "rank_bm25":
             raise ConfigError("retriever.k1 is 0, where rank_bm25 divides by zero; use retriever.backend=bm25s")
         if not 0 <= self.b <= 1:
-            raise ConfigError(f"retriever.b is {self.b}; it must lie between 0 and 1")
+            raise ConfigError(f"retriever.b must be between 0 and 1, got {self.b}")
         for key, value, known in (("backend", self.backend, BACKENDS), ("language", self.language, LANGUAGES)):
             if value not in known:
                 raise ConfigError(f"retriever.{key} is {value!r}{nearest(str(value), known)}")

@@ -33,7 +33,7 @@ class Similarity:
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
                 raise ConfigError(f"router.{name} must be a list of examples, got {examples!r}")
         if not -1 <= self.threshold <= 1:
-            raise ConfigError(f"router.threshold is {self.threshold}; it must be between -1 and 1")
+            raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request by its question alone."""

@@ -70,9 +70,9 @@ class Betting:
         if not (self.spread > 0 and math.isfinite(self.spread)):
             raise ConfigError(f"spread: must be a number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
-            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, got {self.margin!r}")
+            raise ConfigError(f"margin: must be at least 0 and less than {self.spread:g}, got {self.margin!r}")
         if not 0 < self.level < 1:
-            raise ConfigError(f"level: must lie between 0 and 1, got {self.level!r}")
+            raise ConfigError(f"level: must be between 0 and 1, got {self.level!r}")
 
     @property
     def guarantee(self) -> str:
