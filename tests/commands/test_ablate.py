@@ -155,7 +155,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert found.cases[0].overrides == base
     assert found.same
     assert [case.overrides[-1] for case in found.cases[1:]] == ["top_k=3"]
-    assert found.impossible == {"top_k=8": "top_k=8 is more than depth=5; raise depth, or lower top_k"}
+    assert found.impossible == {"top_k=8": "top_k=8 exceeds depth=5; raise depth, or lower top_k"}
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 

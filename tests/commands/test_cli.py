@@ -182,7 +182,7 @@ def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: P
     (tmp_path / "file").write_text("")
     done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.count("did not run to its end: NotADirectoryError") == 2
+    assert done.stdout.count("did not complete: NotADirectoryError") == 2
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_mlflow_project_passes_overrides_and_its_run_is_the_parent(tmp_path: Pat
 
 
 BAD_INPUT = [
-    (["top_k=200"], "top_k=200 is more than depth=100"),
+    (["top_k=200"], "top_k=200 exceeds depth=100"),
     (["dataset.golden=nowhere.jsonl"], "nowhere.jsonl"),
     (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
     (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),

@@ -88,7 +88,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert table["context"][0] == ["cats:0-60"]
     assert record.summaries.metrics["exact_match"].n_failed == 1
     assert table.unscored[2]["refusal"] == "the system raised an error"
-    assert record.run.warnings[0].startswith("1 contexts of the system were not found")
+    assert record.run.warnings[0].startswith("1 contexts of the system are not in the corpus")
     assert "not found in the corpus" in shown
 
 

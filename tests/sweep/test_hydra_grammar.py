@@ -112,7 +112,7 @@ def test_a_group_without_an_option_is_refused(line: str) -> None:
         read_command([line], multirun=False)
     group = re.split("[=~]", line.lstrip("~"))[0]
     assert str(fault.value).startswith(f"{line}: {group} takes one of its options")
-    assert ("llm=none leaves it out" in str(fault.value)) == (group == "llm")
+    assert ("llm=none disables it" in str(fault.value)) == (group == "llm")
 
 
 def test_an_experiment_needs_a_plus() -> None:

@@ -24,7 +24,7 @@ from support.commands import composed
         ("top_k=0", "top_k: must be a whole number of at least 1, got 0"),
         ("depth=true", "depth: must be a whole number of at least 1, got True"),
         ("seed=-1", "seed: must be a whole number of at least 0, got -1"),
-        ("top_k=101", "top_k=101 is more than depth=100; raise depth, or lower top_k"),
+        ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
         ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
         ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, given nan"),
         ("coverage=1.1", "coverage: must be a share between 0 and 1, got 1.1"),
@@ -66,7 +66,7 @@ def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, faul
 @pytest.mark.parametrize(
     ("name", "limit", "fault"),
     [
-        ("latency_p95", 800, 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
+        ("latency_p95", 800, 'constraints.latency_p95: unknown cost; did you mean "latency_p95_ms"'),
         ("latency_p95_ms", "fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
         ("latency_p95_ms", 0, "constraints.latency_p95_ms: must be a number above 0, or null"),
         ("cost_per_1000", 3, 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),

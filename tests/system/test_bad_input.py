@@ -290,7 +290,7 @@ def test_no_more_faults_are_shown_than_one_can_read_and_the_rest_is_counted(tmp_
 def test_label_cannot_take_the_column_of_something_else(label: str, tmp_path: Path) -> None:
     write("jsonl", tmp_path, **{"golden.jsonl": question(labels={label: "x"}, evidence=[{"document": "d1"}])})
     given = [f"dataset.{name}={tmp_path}/{name}.jsonl" for name in ("corpus", "golden")]
-    with pytest.raises(InputError, match=rf'golden\.jsonl:1: the label "{label}" has the name of a .*; rename it'):
+    with pytest.raises(InputError, match=rf'golden\.jsonl:1: the label "{label}" has the same name as a .*; rename it'):
         prepare(Session(), "dataset=jsonl", *given, "retriever=bm25", "tracking=none")
 
 

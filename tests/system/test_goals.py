@@ -126,7 +126,7 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     assert said in parent["stopped"]
     assert runs(tmp_path, "sweep")[0].info.status == "FINISHED"
     on = ragsweep(*typed, "hydra.sweeper.stop={patience: 4, by: 5}")
-    assert "3 of 9 trials are done already" in on.stdout
+    assert "3 of 9 trials are already done" in on.stdout
     assert (on.returncode, len(runs(tmp_path, "config"))) == (0, 5)
 
 

@@ -91,7 +91,7 @@ def test_what_an_earlier_release_left_is_shown_continued_and_agreed_with(folder:
     assert "is finished already" in ended["repeated"][1]
     assert "job " not in ended["repeated"][1]
     assert "top_k = 1, 2, 3" in ended["repeated"][1]
-    assert f"{TRIALS} of {TRIALS + 1} trials are done already" in ended["continued"][1]
+    assert f"{TRIALS} of {TRIALS + 1} trials are already done" in ended["continued"][1]
     after = stored_trials(folder / DATABASES["study"])
     assert list(after.items())[:TRIALS] == list(before.items())
     assert len(after) == TRIALS + 1

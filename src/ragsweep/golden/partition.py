@@ -76,7 +76,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
         raise InputError(
-            f"partition={name}: none of the {counted(len(sample.questions), 'question')} belongs to it; use partition=all"
+            f"partition={name}: none of the {counted(len(sample.questions), 'question')} is in it; use partition=all"
         )
     others = {TUNE: HOLDOUT, HOLDOUT: TUNE}[name]
     left_out = {**sample.left_out, f"in partition={others}": len(sample.questions) - len(kept)}

@@ -34,7 +34,7 @@ def read_overrides(declared: object) -> list[str] | None:
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
-    """Replace a baseline declared by overrides by the number of a job, and add the job if it is missing.
+    """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
 
     Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
     or a value of another type.
@@ -48,7 +48,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if not isinstance(declared, int | str) or isinstance(declared, bool):
         raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, got {declared!r}")
     if command.searching:
-        return command, made  # of overrides ``read_command`` has made the number of trial 0
+        return command, made  # ``read_command`` has replaced overrides with the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
             raise ConfigError(f"{BASELINE}={declared}: the sweep has configs #1 to #{len(configs)}")
@@ -69,7 +69,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _is_shared(line: str, command: Command) -> bool:
-    """Return whether all jobs have an override."""
+    """Return whether all jobs have an override in common."""
     return all(line in job for job in command.jobs)
 
 

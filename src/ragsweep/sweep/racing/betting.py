@@ -79,8 +79,8 @@ class Betting:
         """The guarantee of the rule in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return (
-            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if what it gains does"
-            " not depend on how many questions a document has"
+            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if its gain does"
+            " not depend on the number of questions per document"
         )
 
     def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
@@ -88,7 +88,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-                before have fewer; they are needed, as they may have led.
+            earlier have fewer; they are needed, as they may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
@@ -120,18 +120,18 @@ class Betting:
 
     def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
         if groups is not None and len(groups) < values.shape[1]:
-            raise InputError(f"the clusters of {len(groups)} questions were given, and the scores of {values.shape[1]}")
+            raise InputError(f"got clusters of {len(groups)} questions, but scores of {values.shape[1]}")
         apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
         widest = float(apart.max(initial=0.0))
         if widest > self.spread * (1 + 1e-9):
             raise InputError(
-                f"two scores of one question are {widest:g} apart, and spread is {self.spread:g}: give the metric's"
-                " highest value less its lowest; a metric without bounds cannot be raced"
+                f"two scores of one question are {widest:g} apart, but spread is {self.spread:g}: use the metric's"
+                " highest minus its lowest value; a metric without bounds cannot be raced"
             )
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters in order; return for each question the start position of its cluster."""
+    """Number the clusters in order; return, for each question, the start position of its cluster."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}
