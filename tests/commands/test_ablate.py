@@ -165,7 +165,7 @@ def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkey
     with pytest.raises(RagsweepError) as raised:
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
-    assert first == "nothing can be changed in this config that would change a result:"
+    assert first == "no change of this config would change a result:"
     assert any(line.startswith("reranker=cross_encoder: ") and "no such folder" in line for line in reasons)
     assert "reranker=none: changes no result" in reasons
 

@@ -78,6 +78,6 @@ def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
         'no sweep "x"; its id is printed at its end': ["x"],
         "it is the run of one config": ["1" * 8],
         "rebaseline": [PARENT],
-        "two are needed": ["beef"],
+        "two are required": ["beef"],
         "expected one argument": ["beef", "--metric"],
     }, "--path", str(tmp_path))  # fmt: skip

@@ -153,7 +153,7 @@ def test_evict_of_nothing_is_fine(place: StorePlace, call: Call) -> None:
     before = tree(place.path)
     status, out, _ = call("evict", "--older-than", "1w", "--yes")
     assert (status, tree(place.path)) == (0, before)
-    assert "no entry fulfils" in out
+    assert "no entry meets" in out
 
 
 def test_evict_of_all_leaves_a_store_that_works(place: StorePlace, call: Call) -> None:

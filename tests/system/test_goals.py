@@ -120,7 +120,7 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     assert said in done.stdout
     again = ragsweep(*typed, *early)
     assert (again.returncode, len(runs(tmp_path, "config"))) == (0, 3)
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert said in again.stdout
     (parent,) = tags(tmp_path, "sweep")
     assert said in parent["stopped"]
@@ -177,7 +177,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     children = [one for one in tags(tmp_path, "config") if one["partition"].startswith("holdout")]
     assert len(children) == len(finals) == len(told)
     again = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert [one.id for one in ledger.finalists(sweep.id)] == [one.id for one in finals]
     more = ragsweep(*typed, "hydra.sweeper.n_trials=5", "finalists=5")
     assert more.returncode == 0, more.stderr

@@ -138,7 +138,7 @@ def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         ((names,),) = connection.execute("SELECT names FROM sweeps").fetchall()
     assert json.loads(names) == [f"noted={MASK}"] * 2
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert f"#1 noted={MASK}" in first.stdout
 
 

@@ -17,9 +17,9 @@ from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, contents, read_results
 
 _LIST = "show the stored stages (the default command)"
-_COMMANDS = {"list": _LIST, "evict": "remove the entries that fulfil all given conditions"}
-_CONDITION = """store evict: give a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
---quarantine, --all; entries that fulfil all given ones are removed"""
+_COMMANDS = {"list": _LIST, "evict": "remove the entries that meet all given conditions"}
+_CONDITION = """store evict: specify a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
+--quarantine, --all; entries that meet all of them are removed"""
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
