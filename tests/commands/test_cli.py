@@ -296,7 +296,7 @@ BAD_INPUT = [
     (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
     (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),
     (["store.path=/proc/nowhere"], "store.path"),
-    (["llm.api_key=sk-123"], "into the environment"),
+    (["llm.api_key=sk-123"], "in an environment variable"),
     (["--topk"], 'unknown option "--topk"'),
 ]
 MORE_BAD_INPUT = [

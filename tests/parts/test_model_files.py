@@ -124,7 +124,7 @@ def divided(folder: Path, *names: str) -> Path:
 def test_divided_weights_are_safetensors_beside_their_index(tmp_path: Path, name: str) -> None:
     good = divided(tmp_path / "good", "model-1.safetensors", "model-2.safetensors")
     assert model_files.locate(str(good), KEY) == good
-    with pytest.raises(ConfigError, match=r"index\.json names .*, which is no \*\.safetensors file beside it"):
+    with pytest.raises(ConfigError, match=r"index\.json names .*, which is not a \*\.safetensors file beside it"):
         model_files.locate(str(divided(tmp_path / "bad", "model-1.safetensors", name)), KEY)
 
 

@@ -60,7 +60,7 @@ def test_an_empty_system_message_is_none() -> None:
     [
         ({"question": "{passages} {quetion}"}, "prompt: question: there is no placeholder {quetion}; did you mean"),
         ({"question": "{passages} {question.__class__}"}, "question: there is no placeholder {question.__class__}"),
-        ({"question": "{passages} {question!r}"}, "question: a placeholder is a name in braces and nothing else"),
+        ({"question": "{passages} {question!r}"}, "question: a placeholder must be only a name in braces"),
         ({"question": "{passages} {"}, "question: "),
         ({"question": "{question}"}, "the placeholder {passages} is missing"),
         ({"passage": "{name}"}, "the placeholder {text} is missing"),

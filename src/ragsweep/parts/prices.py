@@ -45,7 +45,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of one usage of a model; NaN where the price is unknown, 0 where there was no call."""
+        """Return the cost of one usage of a model; NaN if the price is unknown, 0 without a call."""
         if not usage.calls and not usage.tokens_in and not usage.tokens_out:
             return 0.0
         price = self.of(model)

@@ -186,7 +186,7 @@ def test_tokenizer_is_identified_by_its_content(tmp_path: Path, bytewise: Path) 
 
 def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    with pytest.raises(ConfigError, match=r"there is no tokenizer\.json in .*; name a model that has one"):
+    with pytest.raises(ConfigError, match=r"there is no tokenizer\.json in .*; use a model that has one"):
         Tokens(tokenizer=str(tmp_path)).fingerprint()
 
 

@@ -269,4 +269,4 @@ def test_folder_without_a_page_and_missing_folder_are_refused(tmp_path: Path) ->
     (fault,) = refused(folder(tmp_path, {"a.png": b""}), tmp_path)
     assert fault.startswith("pages: contains no documents; known suffixes: .txt, ")
     missing = Folder(str(tmp_path / "no"), "golden.jsonl", [], "error", None, 0, False)
-    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path needs the documents' folder"]
+    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path must be the documents' folder"]

@@ -136,7 +136,7 @@ def test_static_model_averages_its_tokens(static_model: Path) -> None:
     expected = [rows[[1, 2]].mean(axis=0), rows[2], np.zeros(8)]
     np.testing.assert_allclose(found.vectors, expected, atol=1e-6)
     assert found.tokens.tolist() == found.tokens_read.tolist() == [2, 1, 0]
-    with pytest.raises(InputError, match="gives no vectors of single tokens"):
+    with pytest.raises(InputError, match="returns no token vectors"):
         part.embed_tokens(["cat"], "query")
 
 

@@ -96,7 +96,7 @@ def test_file_with_equal_bytes_is_the_same_model_wherever_it_is(tmp_path: Path) 
         ({"threads": 0}, r"llm\.threads is 0"),
         ({"parallel": 0}, r"llm\.parallel is 0"),
         ({"quantization": "q4"}, r"llm\.quantization must be Q8_0 or null, got 'q4'"),
-        ({"replicates": 2}, "every repetition would be the same answer"),
+        ({"replicates": 2}, "all repetitions would be identical"),
         ({"thoughts": ["<x>"]}, "llm.thoughts"),
     ],
 )

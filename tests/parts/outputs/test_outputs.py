@@ -47,7 +47,7 @@ def test_json_object_is_the_answer_or_its_last_block(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no JSON"), ("SELECT 1", "no JSON"), ("[1]", "no JSON object, but list"), ("{}", "'sql' is a required"),
+        ("", "no JSON"), ("SELECT 1", "no JSON"), ("[1]", "not a JSON object, but list"), ("{}", "'sql' is a required"),
         ('{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"), ("[" * 100_000, "no JSON"),
     ],
 )  # fmt: skip

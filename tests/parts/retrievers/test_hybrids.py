@@ -92,10 +92,10 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
         (lambda: HybridConvex(LEGS, normalisation="zscore"), r'"z_score"\? known: min_max, theoretical, z_score'),
         (
             lambda: HybridConvex({"a": HybridConvex(LEGS), "vector": VECTOR}, normalisation="theoretical"),
-            "the leg a states no bounds of its scores; choose min_max or z_score",
+            "the leg a declares no bounds of its scores; choose min_max or z_score",
         ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k is -1"),
-        (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"names bm25; it must name the legs: bm25, vector"),
+        (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"must have the legs bm25, vector, got bm25"),
     ],
 )
 def test_wrong_parameters_are_refused(make: object, message: str) -> None:

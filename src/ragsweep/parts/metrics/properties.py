@@ -69,7 +69,7 @@ class AnswerSpeed(AnswerMetric):
 class CostPer1000(AnswerMetric):
     """Cost of a thousand such answers: the tokens of answer and written query, in the currency of the price table.
 
-    Other costs of finding the context (embedding and rerank services, machines) are not included.
+    Excludes other costs of finding the context (embedding and rerank services, machines).
     """
 
     TRAITS = PartTraits(version="1")
@@ -130,7 +130,7 @@ class AnswerLanguage(AnswerMetric):
 class Latency:
     """Milliseconds of one question at a time, of one stage or summed over all: the mean, or the quantile in the name.
 
-    The stage "retrieval" is the sum of all but "generate".
+    The stage "retrieval" is the sum of all stages except "generate".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

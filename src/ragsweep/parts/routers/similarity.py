@@ -16,7 +16,7 @@ class Similarity:
     """Classify texts as conversation that are more similar to an example of it than to any question, and enough so.
 
     Similarity is the cosine of the embedder's vectors. The score is the similarity to conversation minus that to
-    questions (minus ``threshold`` where no example of a question is given).
+    questions (minus ``threshold`` without examples of questions).
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

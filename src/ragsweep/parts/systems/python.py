@@ -88,7 +88,7 @@ class Python:
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Call the function for every request, ``concurrency`` at a time."""
-        if self.concurrency == 1:  # in the caller's thread, where a function may expect to run
+        if self.concurrency == 1:  # in the caller's thread, as the function may expect
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return
