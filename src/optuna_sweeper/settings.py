@@ -67,9 +67,7 @@ class SearchSettings:
         check_sampler(sampler, len(directions), len(constraints))
         check_url(plain["storage"])
         if race and len(directions) > 1:
-            raise HydraException(
-                f"{_WHERE}.race: a race compares a single number, but direction names {len(directions)}"
-            )
+            raise HydraException(f"{_WHERE}.race: a race compares a single number, but direction has {len(directions)}")
         unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(
             **{key: plain[key] for key in unchanged},

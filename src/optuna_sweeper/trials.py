@@ -42,7 +42,7 @@ class TrialOutcome:
     charged: bool = True  # whether it counts as a trial of the study
     cost: Mapping[str, float] = field(default_factory=dict)  # by name; "" for a single number
     differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
-    pruned: bool = False  # dropped by a race before it was evaluated in full
+    pruned: bool = False  # dropped by a race before its full evaluation
 
     @property
     def feasible(self) -> bool:
@@ -111,7 +111,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     violations = {}
     for constraint in constraints:
         if (number := _number((plain.get("measured") or {}).get(constraint.name))) is None:
-            return replace(outcome, reason=f'did not measure "{constraint.name}", which is constrained')
+            return replace(outcome, reason=f'did not measure the constrained "{constraint.name}"')
         violations[str(constraint)] = constraint.violation(number)
     return replace(outcome, values=tuple(numbers), violations=violations)
 

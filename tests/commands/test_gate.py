@@ -199,7 +199,7 @@ def test_no_question_by_itself_passes_where_another_fails(gains: list[float], tm
     [
         (("q1", "", "refund"), r'critical\.txt:3: no question "refund" in the golden set'),
         (("q1", "q99"), r'critical\.txt:2: no question "q99" .*did you mean "q9'),
-        (("# q1",), "names no question"),
+        (("# q1",), "contains no question ids"),
     ],
 )
 def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "ndcg=0.1 needs a baseline; specify it with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
         "needs a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],
         '--at-least: "ndcg" is none': ["--candidate", "1", "--at-least", "ndcg"],
-        "--each: applies to a --margin": [*options[:4], "--each", *margin, "--at-least", "b=1"],
+        "--each: applies to --margin only": [*options[:4], "--each", *margin, "--at-least", "b=1"],
     })  # fmt: skip
 
 
@@ -404,6 +404,6 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
     status, found, _ = decided(tmp_path, *options, "--anchor", old)
     assert (status, found["reason"][:31]) == (3, "against the anchor: rebaseline:")
     refuse(gate, {
-        "name the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
+        "specify the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
         "--anchor: requires --margin": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip

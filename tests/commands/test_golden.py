@@ -70,7 +70,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
     ("words", "message"),
     [
         (["gate"], 'no command "gate"; did you mean "gates"'),
-        (["gates"], "give the golden file"),
+        (["gates"], "specify the golden file"),
         (["gates", "a.jsonl", "b.jsonl"], "one file at a time"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
@@ -87,7 +87,7 @@ def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, caps
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
-    with pytest.raises(InputError, match="a set of another layout is read by dataset=beir"):
+    with pytest.raises(InputError, match="read a set of another layout with dataset=beir"):
         golden(["gates", "other.jsonl"])
 
 

@@ -73,7 +73,7 @@ def test_history_needs_a_sweep_that_was_measured_and_no_name_of_one(tmp_path: Pa
     with pytest.raises(InputError, match="no config of a sweep was fully measured"):
         report(["--history", *path])
     markdown = ["--history", "--format", "markdown"]
-    cases = {"not allowed with argument": ["--history", "abc"], "only HTML": markdown, "no sweep was run": []}
+    cases = {"not allowed with argument": ["--history", "abc"], "only HTML": markdown, "no sweep has been run": []}
     refuse(report, cases, *path)
 
 

@@ -111,7 +111,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["--path", ".ragsweep/stages"], "did you mean"),
         (["--stage", "chnk"], 'did you mean "chunk"?'),
         (["evict"], "--older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, --quarantine, --all"),
-        (["evict", "--yes"], "give a condition"),
+        (["evict", "--yes"], "specify a condition"),
         (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, got "30"'),
         (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, got "big"'),
         (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),

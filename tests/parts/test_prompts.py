@@ -66,9 +66,9 @@ def test_an_empty_system_message_is_none() -> None:
         ({"passage": "{name}"}, "the placeholder {text} is missing"),
         ({"system_alone": "{fence}"}, "there is no placeholder {fence}"),
         ({"system": "{}"}, "system: there is no placeholder {}"),
-        ({"refusals": []}, "refusals: must be a list of words"),
-        ({"refusals": ["?!"]}, "refusals: must be a list of words"),
-        ({"refusals": "no"}, "refusals: must be a list of words"),
+        ({"refusals": []}, "refusals: must be a list of phrases"),
+        ({"refusals": ["?!"]}, "refusals: must be a list of phrases"),
+        ({"refusals": "no"}, "refusals: must be a list of phrases"),
         ({"passage": "{text}", "citations": True}, "with citations=true the template must contain {number}"),
     ],
 )

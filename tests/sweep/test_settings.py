@@ -26,7 +26,7 @@ from support.commands import composed
         ("seed=-1", "seed: must be a whole number of at least 0, got -1"),
         ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
         ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
-        ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, given nan"),
+        ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, got nan"),
         ("coverage=1.1", "coverage: must be a share between 0 and 1, got 1.1"),
         ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, got 1.5"),
         *(

@@ -69,7 +69,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
         (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; leave"),
         pytest.param(
             ["hydra.sweeper.direction=maximize"],
-            "direction: 1 for 2 objectives; leave it out",
+            "direction: 1 for 2 objectives; omit it",
             marks=pytest.mark.nightly,
         ),
         pytest.param(

@@ -25,7 +25,7 @@ class GridSweeperConf:
     max_batch_size: int | None = None  # jobs per launch; null: all
     params: dict[str, str] | None = None  # key -> swept values; their product is run
     cases: Any = None  # lists of overrides, each combined with params
-    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung, and drops the worse ones
+    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops worse ones
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConf, provider="ragsweep_grid")

@@ -116,7 +116,7 @@ def test_split_is_looked_up_and_never_made_a_path(tmp_path: Path) -> None:
 
 
 def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset\.path needs"):
+    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset.path must contain"):
         beir(tmp_path / "nowhere").load()
     path = folder(tmp_path)
     (path / "corpus.jsonl").unlink()

@@ -115,7 +115,7 @@ def test_a_header_of_the_qrels_is_no_label(tmp_path: Path, header: str) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "fault"),
-    [(["desc"], 'a topic has no "desc"; did you mean "description"?'), ([], "names no part of a topic")],
+    [(["desc"], 'a topic has no "desc"; did you mean "description"?'), ([], "must name at least one part of a topic")],
 )
 def test_unknown_field_is_refused_before_anything_is_read(fields: list[str], fault: str) -> None:
     nowhere = {"corpus": "no", "topics": "no", "qrels": "no", "grades": None, "unknown": "error", "limit": None}

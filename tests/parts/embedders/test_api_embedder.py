@@ -106,7 +106,7 @@ GOOD = entry(0, 0.5, 1)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html>Sign in</html>", "no JSON: <html>Sign in"),
+        (b"<html>Sign in</html>", "not JSON: <html>Sign in"),
         (b'{"data": 5}', "no data with index"),
         (data(GOOD), "1 vectors for 2 texts"),
         (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts, or not one for each"),

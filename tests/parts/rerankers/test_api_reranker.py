@@ -90,7 +90,7 @@ GOOD = {"index": 0, "relevance_score": 0.5}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html><body>Sign in to the\nnetwork</body></html>", "no JSON: <html><body>Sign in to the network"),
+        (b"<html><body>Sign in to the\nnetwork</body></html>", "not JSON: <html><body>Sign in to the network"),
         (b'{"error": "overloaded"}', "no results with index"),
         (results(5), "no results with index"),
         (results(GOOD), "1 results for 2 texts"),
@@ -146,8 +146,8 @@ def test_key_that_could_end_a_header_is_refused_without_being_shown(
         ({"base_url": "https://host/v1?key=s3cret"}, r"reranker\.base_url .* no user, password or query"),
         ({"key_env": "co_s3cret"}, r"reranker\.key_env must be the NAME of an environment variable"),
         ({"batch_size": 0}, r"reranker\.batch_size must be at least 1, got 0"),
-        ({"timeout": 0}, r"reranker\.timeout is 0 seconds"),
-        ({"mix": -0.1}, r"reranker\.mix is -0\.1"),
+        ({"timeout": 0}, r"reranker\.timeout must be more than 0 seconds, got 0"),
+        ({"mix": -0.1}, r"reranker\.mix, .* got -0\.1"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:

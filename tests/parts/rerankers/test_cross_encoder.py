@@ -86,10 +86,10 @@ def test_model_with_several_outputs_is_refused(tiny_classifier: Path, tmp_path: 
     ("parameters", "message"),
     [
         ({"dtype": "float23"}, r'reranker\.dtype is .float23.; did you mean "float32"'),
-        ({"batch_size": 0}, r"reranker\.batch_size is 0"),
+        ({"batch_size": 0}, r"reranker\.batch_size must be .*, got 0"),
         ({"max_length": 49}, r"reranker\.max_length is 49; .* reads 1 to 48 tokens"),
-        ({"mix": 2}, r"reranker\.mix is 2"),
-        ({"candidates": -3}, r"reranker\.candidates is -3"),
+        ({"mix": 2}, r"reranker\.mix, .* got 2"),
+        ({"candidates": -3}, r"reranker\.candidates must be .*, got -3"),
     ],
 )
 def test_wrong_parameters_are_refused_before_loading(tiny_classifier: Path, parameters: dict, message: str) -> None:

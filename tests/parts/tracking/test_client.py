@@ -353,8 +353,8 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
     [
         ("./mlruns", r"mlflow 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
         ("file:///tmp/mlruns", r"mlflow 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
-        ("sqlite://", "keeps nothing"),
-        ("sqlite:///:memory:", "keeps nothing"),
+        ("sqlite://", "is not persistent"),
+        ("sqlite:///:memory:", "is not persistent"),
     ],
 )
 def test_place_that_keeps_nothing_is_refused(uri: str, message: str, begin: Callable[[Mlflow], None]) -> None:
