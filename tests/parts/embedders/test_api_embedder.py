@@ -120,8 +120,8 @@ def test_answer_that_is_not_one_vector_a_text_is_refused(server: Server, content
     with pytest.raises(CallFailed, match=message) as caught:
         embedder(server, dimensions=2).embed_queries(["one", "two"])
     assert "\n" not in str(caught.value)
-    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
-    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+    # What is not JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "not JSON" in message else 1)
 
 
 def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:

@@ -106,8 +106,8 @@ def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, c
     with pytest.raises(CallFailed, match=message) as caught:
         reranker(server).score([("q", "one"), ("q", "two")])
     assert "\n" not in str(caught.value)
-    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
-    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+    # What is not JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "not JSON" in message else 1)
 
 
 # --- the key -----------------------------------------------------------------------------------------------------
