@@ -1,4 +1,4 @@
-"""Run a search: take, launch and record batches of trials until the study is complete."""
+"""Run a search: claim, launch and record batches of trials until the study is complete."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Number of last batches whose results keep their configs, which take 150 kB each."""
+"""Number of latest batches whose results keep their configs, which take 150 kB each."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
 """Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""
@@ -68,7 +68,7 @@ def run_search(
         try:
             results = loop.run()
         except BaseException:
-            with suppress(Exception):  # the user should read what ended the search
+            with suppress(Exception):  # do not hide the error that ended the search
                 write_summary(study, settings, folder)
             raise
         write_summary(study, settings, folder)
@@ -129,7 +129,7 @@ class SearchLoop:
                         for job in jobs:
                             job.cfg = job.hydra_cfg = None
         except BaseException:
-            with suppress(Exception):  # the user should read what ended the search
+            with suppress(Exception):  # do not hide the error that ended the search
                 self.study.release(lost=False)
             raise
         finally:
@@ -162,7 +162,7 @@ class SearchLoop:
         if failed > self.max_failure_rate * total:
             counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
             raise HydraException(
-                f"{failed} of {total} trials failed, and hydra.sweeper.max_failure_rate={self.max_failure_rate:g}:"
+                f"{failed} of {total} trials failed, but hydra.sweeper.max_failure_rate={self.max_failure_rate:g}:"
                 f" {counts}"
             )
 
@@ -178,7 +178,7 @@ class SearchLoop:
                     yield results
         except _LauncherDied as fault:
             self.study.release(lost=True)
-            _log.warning("the launcher ended with %s; the running trials are started again", fault)
+            _log.warning("the launcher failed with %s; the running trials will be restarted", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
         """Race the trials of a batch: prune the dropped ones, and record the others."""
@@ -203,7 +203,7 @@ class SearchLoop:
         def prune(job: int) -> None:
             if not self.study.finish(trials[job], TrialOutcome(pruned=True, cost=spent[job])):
                 _log.warning(
-                    "trial %d was taken over by another process, which decides on it", trials[job].trial.number
+                    "trial %d was taken over by another process, which decides its outcome", trials[job].trial.number
                 )
 
         raced = run_race(race, trials, launch, after_rung)
@@ -229,7 +229,7 @@ class SearchLoop:
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number
         if not self.study.finish(evaluation, outcome):
-            _log.warning("trial %d was taken over by another process; this result is not used", number)
+            _log.warning("trial %d was taken over by another process; this result is discarded", number)
         elif outcome.reason:
             _log.warning("trial %d failed: %s", number, outcome.reason)
 

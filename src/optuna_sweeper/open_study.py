@@ -1,4 +1,4 @@
-"""Open a study: create it, or continue one that measures the same."""
+"""Open a study: create it, or continue one with the same measurement."""
 
 import warnings
 from dataclasses import replace
@@ -16,7 +16,7 @@ FORMAT = 2
 _IDENTITY, _FORMAT = "identity", "format"
 
 REPEATED = 20
-"""Consecutive duplicates after which trials are drawn at random: the sampler has converged on known configs."""
+"""Consecutive duplicates after which trials are drawn at random, because the sampler has converged on known configs."""
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
@@ -43,14 +43,14 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
             study.set_user_attr(_IDENTITY, identity)
         elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
             raise HydraException(
-                f'hydra.sweeper.storage: study "{plan.name}" was made by another version of optuna_sweeper (format'
+                f'hydra.sweeper.storage: study "{plan.name}" was created by another version of optuna_sweeper (format'
                 f" {version}, this one reads {FORMAT}); use that version, another storage, or another"
                 " hydra.sweeper.study_name"
             )
         elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
             raise HydraException(
-                f'hydra.sweeper.study_name: study "{plan.name}" was begun with another {" and ".join(differing)};'
-                " give another name, or the same command"
+                f'hydra.sweeper.study_name: study "{plan.name}" was started with another {" and ".join(differing)};'
+                " use another name, or the same command"
             )
         if len(plan.objectives) == len(directions):
             with warnings.catch_warnings():

@@ -38,7 +38,7 @@ class Categorical:
         return next((text for text in self.values if text == value or _parse_value(text) == value), None)
 
     def nearest(self, value: Any) -> str:
-        """Return the text of a config's value if the domain contains it, else the first choice."""
+        """Return the text of a config's value if it is in the domain, else the first choice."""
         located = self.locate(value)
         return self.values[0] if located is None else located
 
@@ -117,7 +117,7 @@ class Parameter:
     when: tuple[ParentCondition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
-        """Return whether the parameter exists, given the values of others."""
+        """Return whether the parameter exists for these values of the others."""
         return all(values.get(condition.parent) in condition.values for condition in self.when)
 
 
@@ -146,10 +146,10 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
     if isinstance(sweep, RangeSweep):
         return _read_range(sweep, log, where)
     if log:
-        raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, given {override.input_line!r}")
+        raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}")
     texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
     if not texts:
-        raise HydraException(f"{where}: names no value, given {override.input_line!r}")
+        raise HydraException(f"{where}: must have at least one value, got {override.input_line!r}")
     return Categorical(tuple(texts))
 
 
@@ -159,20 +159,20 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     whole = all(isinstance(number, int) for number in (start, stop, step))
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        raise HydraException(f"{where}: has {max(count, 0)} values, given range({start},{stop},{step})")
+        raise HydraException(f"{where}: has {max(count, 0)} values, got range({start},{stop},{step})")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
     low, high = sorted([float(start), float(last)])
     _check_limits(low, high, log, where)
     if log and not (whole and abs(step) == 1):
-        raise HydraException(f"{where}: tag(log, range(...)) goes in whole steps of 1, given {step}; use an interval")
+        raise HydraException(f"{where}: tag(log, range(...)) must have step 1, got {step}; use an interval")
     return Numeric(low, high, None if log else abs(step), log, whole)
 
 
 def _check_limits(low: float, high: float, log: bool, where: str) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise HydraException(f"{where}: must go from a lower to a higher number, given {low} to {high}")
+        raise HydraException(f"{where}: must go from a lower to a higher number, got {low} to {high}")
     if log and low <= 0:
-        raise HydraException(f"{where}: has no logarithm at {low}; begin above 0")
+        raise HydraException(f"{where}: a logarithmic scale must begin above 0, got {low}")
 
 
 def _parse_value(text: str) -> Any:

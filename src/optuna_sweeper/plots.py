@@ -14,7 +14,7 @@ MOST_PAIRS = 3
 ROW = 6
 """Panels per row."""
 LONGEST = 24
-"""Most characters of labels below a panel that fit without tilting."""
+"""Maximum characters of labels below a panel that fit without rotation."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Processes that share work: claims on it, which processes are alive, and the heartbeats of this one."""
+"""Processes that share work: their claims on it, whether they are alive, and this process's heartbeats."""
 
 import os
 import socket
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 LAPSE = 90.0
-"""Seconds without a heartbeat after which a process of another machine counts as dead."""
+"""Seconds without a heartbeat after which a process on another machine is considered dead."""
 
 Work = TypeVar("Work", contravariant=True)
-"""A piece of work as its place names it."""
+"""A piece of work, as named by its place."""
 
 
 class Holder(NamedTuple):
-    """A process: its machine, its number, and its start time, because numbers are reused."""
+    """A process: its machine, its process id, and its start time, because process ids are reused."""
 
     host: str
     process: int
     started: str
 
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
-        """Return whether the process is alive; ``silent``: seconds since its last heartbeat, if it is elsewhere."""
+        """Return whether the process is alive; ``silent``: seconds since its last heartbeat, if on another machine."""
         if self.host != socket.gethostname():
             return silent < lapse
         return _started(self.process) == self.started
@@ -46,7 +46,7 @@ def _holder(process: int) -> Holder:
 
 
 def _started(process: int) -> str | None:
-    """Return a process's start time as the system writes it; None where no process has this number."""
+    """Return a process's start time in the system's format; None if there is no such process."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -57,21 +57,21 @@ def _started(process: int) -> str | None:
     try:
         state, *fields = stat.read_text().rpartition(")")[2].split()
     except OSError:
-        return ""  # no /proc: the process number has to suffice
+        return ""  # no /proc: the process id must suffice
     return None if state == "Z" else fields[18]
 
 
 class Liveness(ABC, Generic[Work]):
-    """Claims of processes on pieces of work, kept in a place that all of them reach.
+    """Claims of processes on pieces of work, kept in a place that all of them can reach.
 
-    A claim ends when it is released, and when its process is dead. One thread of each place beats for all claims of
-    this process: a database that is locked for a minute must not silence the other places.
+    A claim ends when it is released, or when its process is dead. One thread per place sends heartbeats for all claims
+    of this process: a database that is locked for a minute must not silence the other places.
     """
 
     _stop: Callable[[], None] | None = None
 
     def __init__(self, pause: float, lapse: float = LAPSE) -> None:
-        """``pause``: seconds between two heartbeats; ``lapse``: seconds of silence that mean death elsewhere."""
+        """``pause``: seconds between heartbeats; ``lapse``: silence after which a process elsewhere counts as dead."""
         self._pause, self._lapse = pause, lapse
 
     @abstractmethod
@@ -91,21 +91,21 @@ class Liveness(ABC, Generic[Work]):
         """Renew the claims of this process, for other machines."""
 
     def start(self) -> bool:
-        """Beat from now on, until ``stop`` or the end of the last reference; return whether it had not begun yet."""
+        """Start heartbeats until ``stop`` or the last reference ends; return whether they were not running yet."""
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")
         return True
 
     def stop(self) -> None:
-        """Stop beating."""
+        """Stop the heartbeats."""
         if self._stop:
             self._stop()
             self._stop = None
 
 
 def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
-    """Beat, and return whether the place is still referenced."""
+    """Send a heartbeat, and return whether the place is still referenced."""
     liveness = place()
     with suppress(Exception):  # the next beat may reach the place
         if liveness:

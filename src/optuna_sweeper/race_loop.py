@@ -10,7 +10,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 Launched = TypeVar("Launched")
-"""A job as its launcher gets it."""
+"""A job in the form that its launcher gets."""
 
 JobOutcome = JobReturn | Exception
 """The result of a job, or the fault that prevented the launch of its batch."""
@@ -33,7 +33,7 @@ class Race(Protocol):
 
     @property
     def key(self) -> str:
-        """The key of a job's config that sets the end of a rung, for launchers that start jobs by overrides."""
+        """The config key for the end of a rung, for launchers that start jobs by overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Return the first rung; jobs dropped before an interruption are dropped again."""
@@ -57,7 +57,7 @@ def check_race(race: Any) -> Race | None:
     """Return the race; raises HydraException for an object that does not implement Race."""
     if race is None or isinstance(race, Race):
         return race
-    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
+    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, got {race!r}")
 
 
 def run_race(
@@ -86,7 +86,7 @@ def run_race(
 
 
 def completed(outcome: JobOutcome) -> bool:
-    """Return whether a job ran to its end."""
+    """Return whether a job ran to completion."""
     return not isinstance(outcome, Exception) and outcome.status == JobStatus.COMPLETED
 
 

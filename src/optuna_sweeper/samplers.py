@@ -26,11 +26,11 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
     """Raise HydraException for an unknown sampler, or one that does not support the configuration."""
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
-        raise HydraException(f"{where}: no sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
+        raise HydraException(f"{where}: unknown sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, given {seed!r}")
+        raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, got {seed!r}")
     if name == "cmaes" and objectives > 1:
-        raise HydraException(f"{where}={name}: supports one objective, given {objectives}; use tpe, gp or nsgaii")
+        raise HydraException(f"{where}={name}: supports one objective, got {objectives}; use tpe, gp or nsgaii")
     if name == "cmaes" and constraints:
         raise HydraException(f"{where}={name}: supports no constraints; use tpe, gp or nsgaii")
 
@@ -44,7 +44,7 @@ def seed_of(study: int, draw: int) -> int:
 def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]]) -> Any:
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
-    The state of a sampler would be lost with its process; the storage has all it needs of earlier trials.
+    The state of a sampler would be lost with its process; the storage has all it needs from earlier trials.
 
     Args:
         settings: The sampler's name, the study's seed, and arguments of Optuna's class.

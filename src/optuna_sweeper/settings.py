@@ -54,22 +54,20 @@ class SearchSettings:
         race = check_race(values.get("race"))
         for key in ("n_trials", "n_jobs"):
             if isinstance(plain[key], bool) or not isinstance(plain[key], int) or plain[key] < 1:
-                raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, given {plain[key]!r}")
+                raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, got {plain[key]!r}")
         rate = plain["max_failure_rate"]
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-            raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, given {rate!r}")
+            raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, got {rate!r}")
         sampler, params = plain["sampler"], plain["params"] or {}
         if not isinstance(sampler, Mapping):
-            raise HydraException(f"{_WHERE}.sampler: choose one with hydra/sweeper/sampler=NAME, given {sampler!r}")
+            raise HydraException(f"{_WHERE}.sampler: choose one with hydra/sweeper/sampler=NAME, got {sampler!r}")
         if not isinstance(params, Mapping):
-            raise HydraException(f"{_WHERE}.params: must be a mapping from keys to sweeps, given {params!r}")
+            raise HydraException(f"{_WHERE}.params: must be a mapping from keys to sweeps, got {params!r}")
         directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])
         check_sampler(sampler, len(directions), len(constraints))
         check_url(plain["storage"])
         if race and len(directions) > 1:
-            raise HydraException(
-                f"{_WHERE}.race: a race compares a single number, but direction names {len(directions)}"
-            )
+            raise HydraException(f"{_WHERE}.race: a race compares a single number, but direction has {len(directions)}")
         unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(
             **{key: plain[key] for key in unchanged},
@@ -96,6 +94,6 @@ def _read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
         isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
     ):
         raise HydraException(
-            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], given {setting!r}'
+            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], got {setting!r}'
         )
     return tuple(map(tuple, lists))

@@ -44,8 +44,8 @@ class SearchComposer(NamedTuple):
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
-    title: str  # names its studies
-    config: Callable[[], DictConfig]  # of the command, for a user's own search space
+    title: str  # title of its studies
+    config: Callable[[], DictConfig]  # config of the command, for a user-defined search space
     faults: tuple[type[Exception], ...] = (
         HydraException,
         OmegaConfBaseException,

@@ -97,7 +97,7 @@ class Space:
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
-        """List overrides that contain each choice and each end of each range once: all must compose.
+        """List overrides that contain each choice and each end of each range once, all of which must compose.
 
         A conditional parameter is combined with each value of its parent; all others have their first value.
         """
@@ -241,11 +241,11 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
         form = '{over: "interval(0,1)", when: parent=value}'
-        raise HydraException(f"{where}: must be a sweep, or {form} with what has commas in quotes, given {value!r}")
+        raise HydraException(f"{where}: must be a sweep, or {form} with commas in quotes, got {value!r}")
     when = value.get("when")
     lines = when if isinstance(when, list) else [] if when is None else [when]
     if not all(isinstance(line, str) for line in lines):
-        raise HydraException(f'{where}: when must be "parent=value", or a list of such, given {when!r}')
+        raise HydraException(f'{where}: when must be "parent=value", or a list of these, got {when!r}')
     return value["over"], lines
 
 
@@ -257,7 +257,7 @@ def _read_condition(line: str, where: str) -> ParentCondition:
     else:
         values = (override.get_value_element_as_str(),)
     if values is None:
-        raise HydraException(f'{where}: name values, given "{line}"')
+        raise HydraException(f'{where}: must name values, got "{line}"')
     return ParentCondition(override.get_key_element(), values)
 
 
@@ -268,7 +268,7 @@ def _check_condition(
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else "; it must be searched as well, or be typed"
+        hint = f'; did you mean "{near[0]}"?' if near else "; it must be searched as well, or be set"
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
     values = domains[condition.parent].listed()
     if values is None:

@@ -17,7 +17,7 @@ _KEYS = ("seconds", "patience", "by", "budget")
 
 @dataclass(frozen=True)
 class StopRule:
-    """The limits of a search; None is no limit."""
+    """The limits of a search; None means no limit."""
 
     seconds: float | None = None  # since the process started; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
@@ -31,7 +31,7 @@ class StopRule:
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
         """Return why to stop after these outcomes in order, or ""."""
         if self.seconds is not None and elapsed >= self.seconds:
-            return f"its time is up: {_WHERE}.seconds={self.seconds:g}"
+            return f"its time limit is reached: {_WHERE}.seconds={self.seconds:g}"
         spent = Counter[str]()
         for outcome in outcomes:
             spent.update(outcome.cost)
@@ -59,18 +59,18 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
-        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {setting!r}")
+        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, got {setting!r}")
     for key in setting:
         if key not in _KEYS:
-            raise HydraException(f"{_WHERE}.{key}: there is no such key; known: {', '.join(_KEYS)}")
+            raise HydraException(f"{_WHERE}.{key}: unknown key; known: {', '.join(_KEYS)}")
     seconds, patience, by, budget = (setting.get(key) for key in _KEYS)
     if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
-        raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, given {patience!r}")
+        raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, got {patience!r}")
     if by is not None and patience is None:
-        raise HydraException(f"{_WHERE}.by: is the smallest improvement, and needs {_WHERE}.patience")
+        raise HydraException(f"{_WHERE}.by: is the smallest improvement and requires {_WHERE}.patience")
     margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
     if margins is not None and len(margins) != objectives:
-        raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; give one for each")
+        raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; specify one for each")
     limits = budget if isinstance(budget, Mapping) else {"": budget}
     return StopRule(
         None if seconds is None else _limit(seconds, "seconds", 1e-9),
@@ -84,7 +84,7 @@ def _limit(value: Any, key: str, least: float) -> float:
     number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
     if not (math.isfinite(number) and number >= least):
         bound = "above" if least else "of at least"
-        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, given {value!r}")
+        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, got {value!r}")
     return number
 
 

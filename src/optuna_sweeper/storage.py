@@ -21,7 +21,7 @@ CONNECT_TIMEOUT = 10
 """Timeout in seconds after which a server counts as unreachable."""
 
 _SCHEME = "postgresql"
-_STUCK = f"{WHERE}: another process has had the lock of the study for {PATIENCE:g} seconds; it may be suspended"
+_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; it may be suspended"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Storage:
 
     optuna: Any
     exclusive: Callable[[], AbstractContextManager[None]]
-    is_shared: bool  # by several processes
+    is_shared: bool  # whether several processes share it
 
     def close(self) -> None:
         """Close all connections."""
@@ -58,8 +58,8 @@ def check_url(url: str | None) -> str:
         return f"{_SCHEME}+{drivers[0]}://{rest}"
     if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
         raise HydraException(
-            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
-            " a journal file is not supported: it becomes unreadable once its last line is torn"
+            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {str(url).partition('@')[0]!r};"
+            " journal files are not supported: a torn last line makes them unreadable"
         )
     return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
 

@@ -28,13 +28,13 @@ from optuna_sweeper.trials import (
 )
 
 ATTEMPTS = 3
-"""Most attempts at a trial whose process dies."""
+"""Maximum attempts at a trial whose process dies."""
 
 EXHAUSTED = 200
 """Consecutive duplicates after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Most points of a space that are counted to detect its exhaustion."""
+"""Maximum number of points counted to detect a space's exhaustion."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]
@@ -52,12 +52,12 @@ class StudyPlan:
 
     name: str
     directions: tuple[str, ...]
-    subject: str  # identity of the measurement: a study is continued only with the same one
+    subject: str  # identity of the measurement: only the same one continues a study
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
-    has_zero: bool = False  # the first is trial 0, which a study has once: a later default is not added
-    lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
+    has_zero: bool = False  # the first is trial 0, which exists once per study: later defaults are not added
+    lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # other names of the study, from earlier titles
     objectives: tuple[str, ...] = ()  # their names, as other programs show them
@@ -94,11 +94,11 @@ class SharedStudy:
         return sum(map(is_charged, evaluations(self.trials()).values()))
 
     def is_busy(self) -> bool:
-        """Return whether jobs are running or pending another attempt."""
+        """Return whether jobs are running or awaiting another attempt."""
         return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
     def is_exhausted(self) -> bool:
-        """Return whether the sampler no longer finds a new config."""
+        """Return whether the sampler finds no new configs."""
         if self.plan.sampler.get("name") == GRID:
             return self._next_point() is None
         return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
@@ -109,7 +109,7 @@ class SharedStudy:
         return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
 
     def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
-        """Record why the study is stopped, and under which rule."""
+        """Record why, and under which rule, the study is stopped."""
         self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
 
     # --- the life of a trial -------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class SharedStudy:
         return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
 
     def _waiting(self) -> Any:
-        """Return the trial that Optuna would begin next, or None."""
+        """Return the trial that Optuna would start next, or None."""
         from optuna.trial import TrialState
 
         return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
@@ -216,7 +216,7 @@ class SharedStudy:
         """Report the intermediate value of a trial."""
         from optuna.exceptions import UpdateFinishedTrialError
 
-        with suppress(UpdateFinishedTrialError):  # another process took it over
+        with suppress(UpdateFinishedTrialError):  # another process has taken it over
             evaluation.trial.report(value, step)
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:

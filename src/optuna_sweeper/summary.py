@@ -1,7 +1,7 @@
 """Summarise a study: the trial of each job, the reason for its end, and Optuna's plots.
 
 The file ``study.json`` and the folder ``plots`` are exported whenever a process leaves the study, so that a finished
-search can be shown without its database.
+search can be displayed without its database.
 """
 
 import json
@@ -55,7 +55,7 @@ def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)
-    complete = study.count_charged() >= study.plan.n_trials  # another process may have continued a stopped study
+    complete = study.count_charged() >= study.plan.n_trials  # another process may have resumed a stopped study
     return {
         "format": FORMAT,
         "study": study.plan.name,

@@ -11,7 +11,7 @@ from optuna_sweeper.trials import EVALUATION, LOCATED, OVERRIDES, POINT, superse
 class TrialClaims(Liveness[Any]):
     """Claims on the running trials of a study; all methods but ``beat`` need the storage's lock.
 
-    ``is_shared``: by several processes; otherwise there is no heartbeat.
+    ``is_shared``: several processes share the study; otherwise there is no heartbeat.
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
@@ -28,9 +28,9 @@ class TrialClaims(Liveness[Any]):
         return None
 
     def release(self, work: Any, lost: bool = False) -> None:
-        """Enqueue a running trial again, and mark it as failed; ``lost``: its attempt counts.
+        """Re-enqueue a running trial, and mark it as failed; ``lost``: its attempt counts.
 
-        In this order, a process that dies in between leaves a pending trial and one to be marked later.
+        In this order, a process that dies in between leaves a pending trial and one to mark later.
         """
         from optuna.trial import TrialState
 
@@ -44,7 +44,7 @@ class TrialClaims(Liveness[Any]):
         self._study.tell(work.number, state=TrialState.FAIL)
 
     def is_alive(self, work: Any) -> bool:
-        """Return whether a living process evaluates a trial; one that is silent counts as dead on any machine."""
+        """Return whether a living process is evaluating a trial; a silent process counts as dead on any machine."""
         owner = trial_owner(work)
         if owner is None or owner == myself():
             return owner is not None
@@ -57,7 +57,7 @@ class TrialClaims(Liveness[Any]):
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that began a trial; None if it died before recording itself."""
+    """Return the process that started a trial; None if it died before recording itself."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 

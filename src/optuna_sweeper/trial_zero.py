@@ -83,7 +83,7 @@ def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -
     """Return why a config is outside the space, or ""."""
     point, left = space.split_config(composer.values(lines, space.parameters))
     if left:
-        return "; ".join(f"{name}={value} is not searched" for name, value in left.items())
+        return "; ".join(f"{name}={value} is not in the search space" for name, value in left.items())
     written, searched = (composer.compose(each).written for each in (lines, space.overrides(point)))
     differing = sorted(key for key in written.keys() | searched.keys() if written.get(key) != searched.get(key))
     return f"it differs in {', '.join(differing)} from every config of the search" if differing else ""

@@ -42,7 +42,7 @@ class TrialOutcome:
     charged: bool = True  # whether it counts as a trial of the study
     cost: Mapping[str, float] = field(default_factory=dict)  # by name; "" for a single number
     differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
-    pruned: bool = False  # dropped by a race before it was evaluated in full
+    pruned: bool = False  # dropped by a race before its full evaluation
 
     @property
     def feasible(self) -> bool:
@@ -55,16 +55,14 @@ def read_directions(setting: Any) -> tuple[str, ...]:
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
-        raise HydraException(
-            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {setting!r}"
-        )
+        raise HydraException(f"hydra.sweeper.direction: must be minimize, maximize or a list of these, got {setting!r}")
     return directions
 
 
 def read_constraints(setting: Any) -> tuple[Constraint, ...]:
     """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
     if setting is not None and not isinstance(setting, list):
-        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {setting!r}')
+        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], got {setting!r}')
     constraints = []
     for line in setting or []:
         parts = _CONSTRAINT.fullmatch(str(line))
@@ -73,7 +71,7 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
             constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
         except (AssertionError, ValueError):
             raise HydraException(
-                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
+                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, got "{line}"'
             ) from None
     return tuple(constraints)
 
@@ -113,7 +111,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     violations = {}
     for constraint in constraints:
         if (number := _number((plain.get("measured") or {}).get(constraint.name))) is None:
-            return replace(outcome, reason=f'did not measure "{constraint.name}", which is constrained')
+            return replace(outcome, reason=f'did not measure the constrained "{constraint.name}"')
         violations[str(constraint)] = constraint.violation(number)
     return replace(outcome, values=tuple(numbers), violations=violations)
 

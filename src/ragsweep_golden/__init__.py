@@ -1,1 +1,1 @@
-"""Judge golden sets."""
+"""Build, check and review golden sets."""

@@ -1,1 +1,1 @@
-"""Serve an evaluated config: a self-contained bundle, and the pipeline that answers from it."""
+"""Serve an evaluated config: a self-contained bundle, and the pipeline that answers questions from it."""

@@ -26,7 +26,7 @@ PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query",
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
-    """Yield the whole values that answering a question reads; the corpus is a separate file."""
+    """Yield the whole values needed to answer a question; the corpus is a separate file."""
     ends = [graph.context, graph.chunks, *(node for node in (graph.answer, graph.route, graph.query) if node)]
     yield from (node for node in walk(ends) if node.kind == "whole" and node.stage != SOURCE)
 
@@ -70,15 +70,15 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
         found, digest = manifest["format"], manifest.pop("digest", "")
         is_whole = digest == content_hash(manifest)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as fault:
-        raise InputError(f"{folder}: no bundle of ragsweep: {type(fault).__name__}: {fault}") from None
+        raise InputError(f"{folder}: not a ragsweep bundle: {type(fault).__name__}: {fault}") from None
     again = "ship the config again: ragsweep ship CONFIG --name MODEL"
     if found != FORMAT:
         raise InputError(f"{folder}: has format {found!s:.40}; this version reads {FORMAT}; {again}")
     if not is_whole:
-        raise InputError(f"{folder / MANIFEST}: is not the file that was shipped; {again}")
+        raise InputError(f"{folder / MANIFEST}: differs from the shipped file; {again}")
     for name in manifest["files"] if names is None else names:
         if _digest(folder / name) != manifest["files"].get(name):
-            raise InputError(f"{folder / name}: is not the file that was shipped; {again}")
+            raise InputError(f"{folder / name}: differs from the shipped file; {again}")
     return manifest
 
 
@@ -115,9 +115,9 @@ class Bundle:
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: {part}: has another result here than the shipped part (another version of"
-                " ragsweep, of a library, of code of your own or model weights, or a processor on which dtype=auto is"
-                " another precision); install the model's requirements, or ship a config with the precision named"
+                f"{self.folder}: {part}: gives a different result here than the shipped part (another version of"
+                " ragsweep, a library, your own code or model weights, or a processor on which dtype=auto is"
+                " another precision); install the model's requirements, or ship a config with a fixed dtype"
             )
         for node in served_nodes(graph):
             with (self.folder / STAGES / node.address).open("rb") as file:

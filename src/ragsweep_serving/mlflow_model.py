@@ -27,7 +27,7 @@ class ShippedConfig(PythonModel):
         self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
-    # No annotation: MLflow would infer the model's signature from it, in place of the given one.
+    # No annotation: MLflow would infer the model's signature from it, instead of the given one.
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):

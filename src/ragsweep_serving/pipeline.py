@@ -1,4 +1,4 @@
-"""Answer single questions as an evaluated config does, from its bundle."""
+"""Answer single questions like an evaluated config, from its bundle."""
 
 import math
 import threading
@@ -66,7 +66,7 @@ class ServedPipeline:
         self._lock = threading.Lock()
 
     def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
-        """Answer a question, given the earlier turns of its conversation."""
+        """Answer a question in the context of the earlier turns of its conversation."""
         with self._lock:
             try:
                 return self._answer(Question("served", text, history=tuple(history)))
@@ -117,7 +117,7 @@ class ServedPipeline:
 def as_question(value: Any) -> str:
     """Validate a question from an HTTP request; raises InputError for anything but a text."""
     if not is_text(value):
-        raise InputError(f"question: must be a string, given {str(value)[:40]}")
+        raise InputError(f"question: must be a string, got {str(value)[:40]}")
     return str(value)
 
 
@@ -133,7 +133,7 @@ def as_turns(history: Any) -> list[Turn]:
     except (TypeError, LookupError):
         turns = [Turn(history, history)]
     if isinstance(history, str) or not all(is_text(turn.role) and is_text(turn.text) for turn in turns):
-        raise InputError('history: a list of {"role": text, "text": text} is needed')
+        raise InputError('history: must be a list of {"role": text, "text": text}')
     return turns
 
 

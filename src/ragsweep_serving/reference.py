@@ -1,4 +1,4 @@
-"""The reference of a bundle: per-question data of the evaluation, with which served requests are compared."""
+"""The reference of a bundle: per-question data of the evaluation, for comparison with served requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Column = list[Any]
 
 @dataclass(frozen=True)
 class Reference:
-    """The evaluated questions as columns, without their texts; a number that was not measured is NaN.
+    """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
     ``numbers`` has ``results``, ``unknown`` (the share of a question's content words that the corpus lacks),
     ``abstained``, ``failed``, ``tokens``, ``money``, and of each step ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.

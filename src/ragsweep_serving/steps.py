@@ -13,7 +13,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.stages.executor import Listener
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages that are steps of a question; other stages are slices of these, or built once."""
+"""Stages that are steps of a question; other stages are slices of these, or run once."""
 
 Doubles = NDArray[np.float64]
 

@@ -48,7 +48,7 @@ class TraceQueue:
         except queue.Full:
             self.dropped += 1
             if self.dropped & (self.dropped - 1) == 0:  # at 1, 2, 4, 8, ...
-                _log.warning("%s traces were dropped: MLflow takes them too slowly, or not at all", self.dropped)
+                _log.warning("%s traces were dropped: MLflow accepts them too slowly, or not at all", self.dropped)
 
     def flush(self, seconds: float) -> bool:
         """Wait for the pending traces to be sent, up to a timeout; return whether all were sent."""
@@ -106,7 +106,7 @@ def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault:
 
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
-    """Describe the steps in order; a step without a time is placed beside the steps of its kind."""
+    """Describe the steps in order; a step without a time is placed next to the steps of its kind."""
     timed = {step.name: step.milliseconds for step in found.steps}
     steps = []
     for name in dict.fromkeys([*timed, *found.rankings]):

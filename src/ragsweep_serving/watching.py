@@ -49,7 +49,7 @@ class Lack(NamedTuple):
 
 @dataclass(frozen=True)
 class Requests:
-    """Traces as columns beside the reference's."""
+    """Traces as columns next to the reference's."""
 
     traces: Sequence[ServedTrace]
     known: frozenset[str]  # the words of the corpus
@@ -103,7 +103,7 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class RequestComparison:
-    """Requests beside a reference.
+    """Requests compared with a reference.
 
     ``stale``: for each request 1 if its documents have changed since the model was made, else 0; None if today's
     documents are unknown. ``tolerance`` is by kind (see `stats.drift`).
@@ -115,7 +115,7 @@ class RequestComparison:
     stale: Sequence[float] | None = None
 
     def drifts(self, alpha: float) -> list[Drift]:
-        """Compare all quantities at once; see `stats.drift.compare`."""
+        """Compare all quantities together; see `stats.drift.compare`."""
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
@@ -138,7 +138,7 @@ class RequestComparison:
                 yield self._quantity(f"{LATENCY}/{step}", drifts.RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
 
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
-        """Return whether questions have more unknown words than 95 % of those evaluated.
+        """Return whether questions have more unknown words than 95 % of the evaluated ones.
 
         Requests in languages outside the golden set count as unmeasured, since all their words are unknown.
         """
@@ -199,7 +199,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return the numbers that a threshold can name, with intervals of 95 % each."""
+        """Return the numbers that a threshold can refer to, with 95 % intervals."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):

@@ -155,7 +155,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert found.cases[0].overrides == base
     assert found.same
     assert [case.overrides[-1] for case in found.cases[1:]] == ["top_k=3"]
-    assert found.impossible == {"top_k=8": "top_k=8 is more than depth=5; raise depth, or lower top_k"}
+    assert found.impossible == {"top_k=8": "top_k=8 exceeds depth=5; raise depth, or lower top_k"}
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
@@ -165,7 +165,7 @@ def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkey
     with pytest.raises(RagsweepError) as raised:
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
-    assert first == "nothing can be changed in this config that would change a result:"
+    assert first == "no change of this config would change a result:"
     assert any(line.startswith("reranker=cross_encoder: ") and "no such folder" in line for line in reasons)
     assert "reranker=none: changes no result" in reasons
 

@@ -182,7 +182,7 @@ def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: P
     (tmp_path / "file").write_text("")
     done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.count("did not run to its end: NotADirectoryError") == 2
+    assert done.stdout.count("did not complete: NotADirectoryError") == 2
 
 
 @pytest.mark.parametrize(
@@ -291,20 +291,20 @@ def test_mlflow_project_passes_overrides_and_its_run_is_the_parent(tmp_path: Pat
 
 
 BAD_INPUT = [
-    (["top_k=200"], "top_k=200 is more than depth=100"),
+    (["top_k=200"], "top_k=200 exceeds depth=100"),
     (["dataset.golden=nowhere.jsonl"], "nowhere.jsonl"),
     (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
     (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),
     (["store.path=/proc/nowhere"], "store.path"),
-    (["llm.api_key=sk-123"], "into the environment"),
+    (["llm.api_key=sk-123"], "in an environment variable"),
     (["--topk"], 'unknown option "--topk"'),
 ]
 MORE_BAD_INPUT = [
-    (["top_k=zero"], "top_k: must be a whole number of at least 1, given 'zero'"),
+    (["top_k=zero"], "top_k: must be a whole number of at least 1, got 'zero'"),
     (["objective=ndgc_at_10"], 'objective: no metric "ndgc_at_10"; did you mean "ndcg_at_10"?'),
     (["dataset=beir"], "dataset.path"),
     (["dataset.limit=0"], "dataset.limit"),
-    (["retriever.k1=much"], "retriever.k1: must be a number, given 'much'"),
+    (["retriever.k1=much"], "retriever.k1: must be a number, got 'much'"),
     (["plan=perhaps"], "plan: must be true, false or json"),
     (["evidence.threshold=2"], "evidence.threshold"),
     (["topk=3"], 'did you mean "top_k"?'),

@@ -199,7 +199,7 @@ def test_no_question_by_itself_passes_where_another_fails(gains: list[float], tm
     [
         (("q1", "", "refund"), r'critical\.txt:3: no question "refund" in the golden set'),
         (("q1", "q99"), r'critical\.txt:2: no question "q99" .*did you mean "q9'),
-        (("# q1",), "names no question"),
+        (("# q1",), "contains no question ids"),
     ],
 )
 def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: 
 
 @pytest.mark.parametrize("text", ["ndcg", "ndcg=", "=.02", "ndcg=x", "ndcg=-1", "ndcg=nan", "ndcg=inf", "ndcg=%"])
 def test_a_margin_that_is_none_is_one_clear_line(text: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f'"{text}" is none; write METRIC=NUMBER')) as raised:
+    with pytest.raises(ConfigError, match=re.escape(f'"{text}" is invalid; write METRIC=NUMBER')) as raised:
         read_condition(text)
     assert "\n" not in str(raised.value)
 
@@ -221,15 +221,15 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         'did you mean "ndcg"': [*options, "--margin", "ndgc=.02"],
         'did you mean "category"': [*options, *margin, "--slice", "categories"],
         "ndcg has two margins": [*options, *margin, "--margin", "ndcg=.03"],
-        "give one of the two": [*options, *margin, "--each", "--slice", "category"],
+        "use only one of them": [*options, *margin, "--each", "--slice", "category"],
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],
         "cannot be written": [*options, *margin, "--markdown", f"{tmp_path}"],
         'no result of a run "z"': ["--baseline", "z", *options[2:], *margin],
-        "ndcg=0.1 is measured against a baseline; name one with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
-        "is measured against a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],
+        "ndcg=0.1 needs a baseline; specify it with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
+        "needs a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],
         '--at-least: "ndcg" is none': ["--candidate", "1", "--at-least", "ndcg"],
-        "--each: applies to a --margin": [*options[:4], "--each", *margin, "--at-least", "b=1"],
+        "--each: applies to --margin only": [*options[:4], "--each", *margin, "--at-least", "b=1"],
     })  # fmt: skip
 
 
@@ -370,7 +370,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     undefined = [*grown(tmp_path / "undefined", 40, 0.1, 0.1, config={}), "--sequential"]
     part = [*grown(tmp_path / "part", 40, 0.1, 0.1, dataset=replace(FACTS, partition="tune")), "--sequential"]
     refuse(gate, {
-        "ndcg_at_10=5% is a share of a mean that differs": [*options, "--margin", "ndcg_at_10=5%"],
+        "ndcg_at_10=5% is a share of a mean, which": [*options, "--margin", "ndcg_at_10=5%"],
         "--sequential and --each": [*options, *margin, "--each"],
         "--sequential and --questions": [*options, *margin, *listed(tmp_path, "q1")],
         "2 must be smaller than the metric's range, 1": [*options, "--margin", "ndcg_at_10=2"],
@@ -404,6 +404,6 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
     status, found, _ = decided(tmp_path, *options, "--anchor", old)
     assert (status, found["reason"][:31]) == (3, "against the anchor: rebaseline:")
     refuse(gate, {
-        "name the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
-        "--anchor: is compared with the candidate by": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
+        "specify the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
+        "--anchor: requires --margin": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip

@@ -40,7 +40,7 @@ def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsy
 
 def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "pages" / "picture.png").write_bytes(b"")
-    note = "files of other kinds left out: 1 .png"
+    note = "files of other types skipped: 1 .png"
     golden(["check", "golden.jsonl", "corpus=pages"])
     assert note in capsys.readouterr().err
     data = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl"]
@@ -70,7 +70,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
     ("words", "message"),
     [
         (["gate"], 'no command "gate"; did you mean "gates"'),
-        (["gates"], "give the golden file"),
+        (["gates"], "specify the golden file"),
         (["gates", "a.jsonl", "b.jsonl"], "one file at a time"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
@@ -87,7 +87,7 @@ def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, caps
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
-    with pytest.raises(InputError, match="a set of another layout is read by dataset=beir"):
+    with pytest.raises(InputError, match="read a set of another layout with dataset=beir"):
         golden(["gates", "other.jsonl"])
 
 
@@ -112,5 +112,5 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
 
 def test_a_page_that_cannot_be_read_is_to_be_moved(place: Path) -> None:
     (place / "pages" / "broken.pdf").write_bytes(b"%PDF-1.7 no")
-    with pytest.raises(InputError, match="mend it, or move it out of the folder"):
+    with pytest.raises(InputError, match="repair it, or move it out of the folder"):
         golden(["gates", "golden.jsonl", "corpus=pages"])

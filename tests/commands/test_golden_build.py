@@ -111,16 +111,16 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["out=set"], "golden build: give the documents: corpus=FOLDER or FILE"),
-        (["corpus=pages"], "golden build: give the destination: out=FOLDER, or out=FILE.jsonl"),
+        (["out=set"], "golden build: specify the documents: corpus=FOLDER or FILE"),
+        (["corpus=pages"], "golden build: specify the destination: out=FOLDER, or out=FILE.jsonl"),
         (["corpus=pages", "out=set", "language=de"], "language: 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
         (["corpus=pages", "out=set", "mix=generel"], "mix: 'generel'; did you mean \"general\"?"),
-        (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number from 1, given 0"),
+        (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number of at least 1, got 0"),
         (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
-        (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
+        (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: unknown type"),
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),
-        (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, given 5"),
+        (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, got 5"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:
@@ -141,5 +141,5 @@ def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest
         page.write_text("# The keeper and the old press of the house\n\nA keeper of the press.\n")
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
-    assert "No sentence could be asked about by rule" in shown
-    assert "0 of 30 questions: the rules found no more that are specific." in " ".join(shown.split())
+    assert "The rules found no questions" in shown
+    assert "0 of 30 questions: the rules found no more specific ones." in " ".join(shown.split())

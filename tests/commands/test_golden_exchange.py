@@ -66,7 +66,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0
-    assert "1 time: questions without a chunk that resembles them are left out" in capsys.readouterr().out
+    assert "1 time: questions without a similar chunk are omitted" in capsys.readouterr().out
     assert (place / "triplets.jsonl").read_text() == ""
 
 
@@ -76,7 +76,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
     assert golden(words) == 0
     out = capsys.readouterr().out
     assert "    2   How tall is the alder?" in out
-    assert "3 records, 0 without a question; 2 different questions: 0 in the file before" in out
+    assert "3 records, 0 without a question; 2 different questions: 0 already in the file" in out
     first = (place / "golden.jsonl").read_text()
     added = [(entry["question"], entry["weight"]) for entry in read_lines(place / "golden.jsonl")]
     assert added == [("How tall is the alder?", 2), ("Where does it grow?", 1)]
@@ -88,7 +88,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
 def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
     assert read_set(place / "missing.jsonl", has_weights=True) == []
     lines = ['{"id": "a", "question": "x"}\n', '{"id": "b", "question": "y", "weight": 2}\n']
-    for line, has_weights, message in zip(lines, (True, False), ("out a weight", "gives the new ones"), strict=True):
+    for line, has_weights, message in zip(lines, (True, False), ("out a weight", "for the new ones"), strict=True):
         (place / "golden.jsonl").write_text(line)
         assert len(read_set(place / "golden.jsonl", not has_weights)) == 1
         with pytest.raises(InputError, match=message):
@@ -98,12 +98,12 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "give --model NAME@ALIAS, log=FILE, or traces="),
-        (["check", "x", "corpus="], "give the documents, corpus=FOLDER or FILE"),
+        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "needs --model NAME@ALIAS, log=FILE, or traces="),
+        (["check", "x", "corpus="], "specify the documents, corpus=FOLDER or FILE"),
         (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
-        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "give a file, or a reader"),
-        (["import", "x", "out=pages"], "pages is there already; name another out=, or overwrite=true"),
-        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is this folder"),
+        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify a file, or a reader"),
+        (["import", "x", "out=pages"], "pages exists already; choose another out=, or overwrite=true"),
+        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is the current folder"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:

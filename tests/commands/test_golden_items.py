@@ -46,7 +46,7 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
     printed = capsys.readouterr().out
     assert printed.startswith("items     hit of 12 distinct configs, 40 questions\n")
     assert "1 config left out: PARTIAL, or dropped by a race" in printed
-    assert "1 config with the scores of another one" in printed
+    assert "1 config with the same scores as another" in printed
     assert items(["aaaa", "bbbb", "--path", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows = table_rows(found["questions"])
@@ -84,13 +84,13 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     mini = ["--mini", str(folder / "mini.jsonl")]
     cases = {
         "cccc: has another golden set": ["aaaa", "cccc"],
-        "give it with --golden": ["aaaa", *mini],
-        "between 0 and 1, given 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
-        "--mini needs 8 distinct configs, given 3": ["feed", *mini, "--golden", str(golden)],
+        "specify it with --golden": ["aaaa", *mini],
+        "between 0 and 1, got 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
+        "--mini needs 8 distinct configs, got 3": ["feed", *mini, "--golden", str(golden)],
     }
     refuse(items, cases, "--path", str(folder))
     record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))
-    refuse(items, {"scores beyond 0 and 1": ["dddd"]}, "--path", str(folder))
+    refuse(items, {"scores outside 0 to 1": ["dddd"]}, "--path", str(folder))
     options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
     golden.write_text(json.dumps([{"id": f"q{n}"} for n in range(40)]), "utf-8")
     refuse(items, {"is one JSON array": options})

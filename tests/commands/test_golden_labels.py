@@ -172,12 +172,12 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert golden(["gates", *words]) == 1
     printed = capsys.readouterr().out
     assert "2 of 3 questions added to mine.jsonl" in printed
-    assert "take the evidence of 1 question without any" in printed
+    assert "choose the evidence for 1 question without any" in printed
     assert golden(["add", *words]) == 0
     entries = read_lines(place / "mine.jsonl")
     assert [one["id"] for one in entries] == ["q1", "q2", "q3", "q4"]
     assert [len(one.get("evidence", ())) for one in entries] == [1, 1, 1, 0]
-    with pytest.raises(ConfigError, match="one question, in quotes, not 0"):
+    with pytest.raises(ConfigError, match="one question, in quotes, got 0"):
         golden(["add", *words, "--take", "1"])
 
 
@@ -209,9 +209,9 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["add", "m.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "3"], "the passages are 1 to 1"),
-        (["verify", "golden.jsonl"], "give the documents"),
-        (["verify", "corpus=new.jsonl"], "give the golden file"),
+        (["add", "m.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "3"], "there are passages 1 to 1"),
+        (["verify", "golden.jsonl"], "specify the documents"),
+        (["verify", "corpus=new.jsonl"], "specify the golden file"),
     ],
 )
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:

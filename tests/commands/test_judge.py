@@ -78,11 +78,11 @@ def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ({"question_id": "a", "metric": "m"}, 'has no "label", a number'),
+        ({"question_id": "a", "metric": "m"}, 'has no number "label"'),
         ({"question_id": "a", "metric": "m", "label": "good"}, '"good", not a number'),
         ({"question_id": "a", "metric": "m", "label": "nan"}, "not a number"),
         ({"question_id": "", "metric": "m", "label": 1}, "is blank"),
-        ({"question_id": "b", "metric": "m", "label": 1}, "is given twice"),
+        ({"question_id": "b", "metric": "m", "label": 1}, "occurs twice"),
     ],
 )
 def test_a_bad_label_is_refused_with_its_line(row: dict[str, Any], fault: str, tmp_path: Path) -> None:
@@ -181,5 +181,5 @@ def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
     recorded(tmp_path, judged([1.0]), judged([0.0]))
     with pytest.raises(InputError, match='no result of a run "x%"'):
         judge(["noise", "x%", "run0", "--path", str(tmp_path)])
-    with pytest.raises(InputError, match="not both runs have the metric"):
+    with pytest.raises(InputError, match="one of the runs lacks the metric"):
         judge(["noise", "run0", "run1", "--metric", "mrr", "--path", str(tmp_path)])

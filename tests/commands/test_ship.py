@@ -73,12 +73,12 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     assert ship([f"{swept}#2", *guarded]) in (1, 3)
     assert "champion stays at models:/handbook/1" in capsys.readouterr().out
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
-    with pytest.raises(ConfigError, match="give the largest loss: --unless-worse METRIC"):
+    with pytest.raises(ConfigError, match="set the largest loss: --unless-worse METRIC"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
 
 def test_what_cannot_be_shipped_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is no name of a model"):
+    with pytest.raises(ConfigError, match="is not a valid model name"):
         ship(["nothing#1", "--name", "a/b"])
     with pytest.raises(ConfigError, match="guards an alias"):
         ship(["nothing#1", "--name", "a", "--unless-worse", "mrr=.1"])
@@ -102,7 +102,7 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
     place = "ragsweep.parts.indexes"
     flat, bucket = {"_target_": f"{place}.Flat"}, {"_target_": f"{place}.LanceHnsw", "uri": "s3://bucket/tables"}
     (folder,) = external_indexes(retriever(flat, {"_target_": f"{place}.LanceHnsw"}))
-    with pytest.raises(InputError, match=r"index\.uri: the table lies in a folder of this machine"):
+    with pytest.raises(InputError, match=r"index\.uri: the table is in a folder of this machine"):
         folder.check_ship()
     indexes = list(external_indexes(retriever(bucket)))
     assert [index.check_ship() for index in indexes] == [None]

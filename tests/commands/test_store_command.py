@@ -111,9 +111,9 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["--path", ".ragsweep/stages"], "did you mean"),
         (["--stage", "chnk"], 'did you mean "chunk"?'),
         (["evict"], "--older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, --quarantine, --all"),
-        (["evict", "--yes"], "give a condition"),
-        (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, given "30"'),
-        (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, given "big"'),
+        (["evict", "--yes"], "specify a condition"),
+        (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, got "30"'),
+        (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, got "big"'),
         (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),
         (["evict", "--unreachable", "--yes"], "no ledger"),
         (["evict", "--all"], "--yes removes without confirmation"),
@@ -142,7 +142,7 @@ def test_the_documents_of_an_eviction_carry_its_numbers(place: StorePlace) -> No
         one for one in eviction_document(place, [*chunk, *index], "--path").statements if one.label == "remove"
     )
     assert remove.data == {"items": 2}
-    tried = [(chunk[0], ""), (index[0], "it was used meanwhile")]
+    tried = [(chunk[0], ""), (index[0], "it has been used in the meantime")]
     data = {one.label: one.data for one in removal_document(place, found, tried, "the disk is full").statements}
     assert data.keys() == {"left", "removed", "note", "disk"}
     assert data["removed"] == {"removed": 1}
@@ -153,7 +153,7 @@ def test_evict_of_nothing_is_fine(place: StorePlace, call: Call) -> None:
     before = tree(place.path)
     status, out, _ = call("evict", "--older-than", "1w", "--yes")
     assert (status, tree(place.path)) == (0, before)
-    assert "no entry fulfils" in out
+    assert "no entry meets" in out
 
 
 def test_evict_of_all_leaves_a_store_that_works(place: StorePlace, call: Call) -> None:

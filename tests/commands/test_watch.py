@@ -115,7 +115,7 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
     assert watch(["handbook@champion", *since, "--corpus", str(tmp_path / "today.jsonl")]) == 1
     assert "Stale index: 12 documents changed, 1 new, 1 gone" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "other.jsonl").write_text('{"id": "other", "text": "another corpus"}\n')
-    with pytest.raises(InputError, match="is it another one"):
+    with pytest.raises(InputError, match="is this the right corpus"):
         watch(["handbook@champion", *since, "--corpus", str(tmp_path / "other.jsonl")])
 
 
@@ -129,7 +129,7 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
         (["handbook@champion", "--tolerance", "shares=1"], ConfigError, 'did you mean "share"'),
         (["handbook@champion", "--tolerance", "share=1"], ConfigError, "share below 1"),
         (["handbook@champion", "--max", "empty_share"], ConfigError, "write NAME=NUMBER"),
-        (["handbook@champion", "--looks", "0"], ConfigError, "1 or more"),
+        (["handbook@champion", "--looks", "0"], ConfigError, "at least 1"),
         (["handbook@champion", "--experiment", "x"], InputError, 'no experiment "x"; there are "assistant"'),
     ],
 )

@@ -53,21 +53,21 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
     ("node", "message"),
     [
         ({"_target_": BM25, "k2": 1}, r'retriever\.k2: Bm25 has no parameter "k2"; did you mean "k1"\?'),
-        ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, given 'big'"),
-        ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, given True"),
+        ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, got 'big'"),
+        ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, got True"),
         ({"_target_": BM25.replace("Bm25", "BM26")}, r'no class "BM26" in ragsweep\..*; did you mean "Bm25"'),
-        ({"_target_": "ragsweep.parts.retreivers.Bm25"}, r'none of our parts; did you mean "ragsweep\.parts\.retrie'),
+        ({"_target_": "ragsweep.parts.retreivers.Bm25"}, r'not a built-in part; did you mean "ragsweep\.parts\.retrie'),
         ({"_target_": "os.system", "command": "true"}, r'package "os" of "os\.system" is not trusted; .*TRUSTED'),
-        ({"_target_": "ragsweep.sweep.running.session.os.system"}, r'session\.os\.system" is none of our parts'),
-        ({"_target_": "ragsweep.sweep.running.session.Session"}, r'running\.session\.Session" is none of our parts'),
+        ({"_target_": "ragsweep.sweep.running.session.os.system"}, r'session\.os\.system" is not a built-in part'),
+        ({"_target_": "ragsweep.sweep.running.session.Session"}, r'running\.session\.Session" is not a built-in part'),
         ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
         ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
-        ({"_target_": VECTOR}, r"retriever\.embedder: Vector needs a value"),
+        ({"_target_": VECTOR}, r"retriever\.embedder: Vector requires a value"),
         (NOWHERE, r"retriever\.embedder\._target_"),
         ({"_target_": "support.parts.Words", TRUSTED: "support"}, "not trusted"),  # a config cannot extend trust
         ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
-        ("bm25", r"retriever: not a part"),
+        ("bm25", r"retriever: must be a part"),
     ],
 )
 def test_error_of_a_part_names_its_key(node: object, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,9 @@ def test_subclass_inherits_all_traits_but_the_version() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_trait_stated_as_a_class_attribute_is_refused_with_its_replacement(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^x: Former states .*: {name.upper()}; .* PartTraits\({name}=\('value',"):
+    with pytest.raises(ConfigError, match=rf"^x: Former declares .*: {name.upper()}; .* PartTraits\({name}=\('value',"):
         traits_of(state(name.upper()), "x")
-    with pytest.raises(ConfigError, match=rf"^Former states .* = replace\(Declared\.TRAITS, {name}="):
+    with pytest.raises(ConfigError, match=rf"^Former declares .* = replace\(Declared\.TRAITS, {name}="):
         traits_of(state(name.upper(), Declared)())
 
 
@@ -61,12 +61,12 @@ def test_inherited_class_attribute_is_refused_unless_it_is_a_version(name: str) 
     if name == "version":  # of a library's class, perhaps; it was never inherited
         assert traits_of(inherits) == PartTraits()
     else:
-        with pytest.raises(ConfigError, match=rf"Inherits states .*: {name.upper()};"):
+        with pytest.raises(ConfigError, match=rf"Inherits declares .*: {name.upper()};"):
             traits_of(inherits)
 
 
 def test_traits_of_another_type_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Wrong\.TRAITS must be a PartTraits, given \{'version': '1'\}"):
+    with pytest.raises(ConfigError, match=r"Wrong\.TRAITS must be a PartTraits, got \{'version': '1'\}"):
         traits_of(type("Wrong", (), {"TRAITS": {"version": "1"}}))
 
 
@@ -83,5 +83,5 @@ class Former:
 def test_part_with_former_attributes_is_refused_at_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRUSTED, __name__)
     Builder().build({"_target_": f"{__name__}.Plain"}, "retriever")
-    with pytest.raises(ConfigError, match=r"^task\.output: Former states .*: VERSION; .*PartTraits\(version='2'\)"):
+    with pytest.raises(ConfigError, match=r"^task\.output: Former declares .*: VERSION; .*PartTraits\(version='2'\)"):
         Builder().build({"_target_": f"{__name__}.Former"}, "task.output")

@@ -89,11 +89,11 @@ def test_a_call_is_made_once_and_one_that_failed_is_made_again(place: Path, caps
         first = capsys.readouterr().out
         failed = [one for one in flaky.log if one.fault]
         assert failed
-        assert "The calls that failed are made again by the same command." in first
+        assert "The same command repeats the failed calls." in first
         calls, flaky.faults = len(flaky.log), {}
         build(flaky)
         assert len(flaky.log) == calls + len(failed)
-        assert "made again" not in capsys.readouterr().out
+        assert "repeats" not in capsys.readouterr().out
     built = (place / "set" / "golden.jsonl").read_bytes()
     build(flaky)  # which has ended: all is there
     assert (place / "set" / "golden.jsonl").read_bytes() == built

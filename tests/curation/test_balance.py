@@ -41,7 +41,7 @@ def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() ->
     kept, dropped = drop_copies(entries, questions, passages, 0.9)
     assert kept == [0, 3]
     assert [(entries[n]["id"], why.partition(" (")[0]) for n, why in dropped.items()] == [
-        ("q1", "a question before it is the same"),
+        ("q1", "duplicates an earlier question"),
         ("q2", "repeats its passage"),
     ]
     assert drop_copies([entry(1), entry(1)], None, None, 0.9)[0] == [0]

@@ -51,7 +51,7 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
     add_entry(path, entry)
     assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
-    with pytest.raises(InputError, match=r"golden.jsonl:2: has this question already"):
+    with pytest.raises(InputError, match=r"golden.jsonl:2: already has this question"):
         add_entry(path, entry)
     assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
 
@@ -68,7 +68,7 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
     assert (second["id"], second["category"], second["evidence"]) == ("q1", "trees", entry["evidence"])
     assert [one["who"] for one in second["audit"]["reviews"]] == ["Bob", "Ann"]
     for question in ("Why?", QUESTION):
-        with pytest.raises(InputError, match="has this question already"):
+        with pytest.raises(InputError, match="already has this question"):
             add_entry(path, {**entry, "question": question})
 
 
@@ -77,7 +77,7 @@ def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
     assert entry["evidence"] == [{"document": "alder", "anchor": "old. It grows beside water."}]
 
 
-@pytest.mark.parametrize(("text", "message"), [("[]", "as plain JSON lines"), ("{", "not JSON")])
+@pytest.mark.parametrize(("text", "message"), [("[]", "to plain JSON lines"), ("{", "not JSON")])
 def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "golden.jsonl"
     path.write_text(text)

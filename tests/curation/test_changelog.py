@@ -79,10 +79,10 @@ def test_the_digest_is_that_of_the_set_in_a_sweep(path: Path) -> None:
 def test_an_edit_by_hand_is_noticed_then_and_in_the_next_change(path: Path) -> None:
     change(path, ENTRIES)
     write_rows(path, [ENTRIES[0] | {"question": "Why not?"}, *ENTRIES[1:]])
-    assert line(path).startswith("version 1, changed outside: digest ")
+    assert line(path).startswith("version 1, changed externally: digest ")
     change(path, ENTRIES[:3])
     assert line(path).startswith("version 2, digest ")
-    assert "(changed outside before)" in next(describe_changes(read_changes(path)))
+    assert "(changed externally before)" in next(describe_changes(read_changes(path)))
 
 
 def test_a_killed_command_leaves_no_wrong_line_and_its_repetition_a_right_one(path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_killed_command_leaves_no_wrong_line_and_its_repetition_a_right_one(pa
     with pytest.raises(KeyboardInterrupt):
         kill_after_the_set(path)
     assert changelog_path(path).read_text() == first
-    assert "changed outside" in line(path)
+    assert "changed externally" in line(path)
     change(path, ENTRIES)
     assert line(path).startswith("version 2, digest ")
 

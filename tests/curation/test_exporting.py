@@ -145,7 +145,7 @@ def test_beir_keeps_questions_labels_and_documents(given: list[dict[str, Any]]) 
         )  # fmt: skip
         assert {one.document: one.grade for one in other.evidence} == best_grades(entry)
         assert other.labels == without(entry.labels, "bloom")
-    left = exported.notes["questions without evidence are no part of BEIR's split"]
+    left = exported.notes["questions without evidence are not part of BEIR's split"]
     assert left == len(given) - len(usable)
 
 
@@ -245,8 +245,8 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
         [{"text": "beside water", "answer_start": 39}],
     ]
     assert exported.notes == {
-        "evidences in a second document are left out": 1, "quotes are cut to the answer in them": 1,
-        "right answers that the evidence does not contain are left out": 3, "quotes became answers": 1,
+        "evidences in a second document are omitted": 1, "quotes are cut to the answer in them": 1,
+        "right answers that the evidence does not contain are omitted": 3, "quotes became answers": 1,
         "documents get a number: guide.md/1": 1,
     }  # fmt: skip
 
@@ -276,7 +276,7 @@ def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer()
         ["How tall is the alder?", bodies[0], bodies[3]],
         [other["question"], bodies[1], bodies[2]],
     ]
-    assert exported.notes == {"questions without evidence are left out": 1}
+    assert exported.notes == {"questions without evidence are omitted": 1}
 
 
 def test_every_record_format_is_recognised(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_entries_are_silver_with_the_best_sentence_as_evidence() -> None:
     assert first["provenance"] == {"document": "alder", "start": 0, "end": len(ALDER)}
     assert first["audit"]["status"] == second["audit"]["status"] == "silver"
     assert first["notes"] == "needs_review: asked 7 times; evidence proposed by BM25"
-    assert second["notes"] == "needs_review: asked 1 time; no document has a word of it"
+    assert second["notes"] == "needs_review: asked 1 time; no document contains any of its words"
     assert (first["weight"], second["weight"]) == (7, 1)
     assert "weight" not in as_entries([Asked("zebra?", 1)], CHUNKS, False)[0]
     faults = Faults()

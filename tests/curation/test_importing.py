@@ -200,7 +200,7 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
     said = r"it has a, b; name the fields, question=FIELD.* mlflow \(inputs\);.*dataset=squad"
     with pytest.raises(InputError, match=said):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
-    with pytest.raises(InputError, match=r"format=ragas needs user_input, and there are question"):
+    with pytest.raises(InputError, match=r"format=ragas needs user_input, but there are question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")
     with pytest.raises(InputError, match='did you mean "ragas"'):
         imported(tmp_path, [], "raga")
@@ -211,7 +211,7 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
     [
         (
             [{"id": "a", "question": "x", "answer": "y"}] * 2,
-            r'\$\[1\]: question "a" is given twice; first in .*\$\[0\]',
+            r'\$\[1\]: question "a" occurs twice; first in .*\$\[0\]',
         ),
         ([{"question": None, "answer": "y"}], r'\$\[0\]: has no "question"'),
         ([{"inputs": {"question": "x", "weight": "many"}}], r'"weight" is "many"'),
@@ -287,9 +287,9 @@ def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"question": HOW_TALL, **SAID}, '"answer" and "contexts" may be what a system said'),
-        ({"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"}, "both give the reference, and differ"),
-        ({"inputs": {"instruction": "Translate.", "input": "Arbre"}}, "both give the question, and differ"),
+        ({"question": HOW_TALL, **SAID}, '"answer" and "contexts" may be the answer and contexts of a system'),
+        ({"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"}, "both contain the reference but differ"),
+        ({"inputs": {"instruction": "Translate.", "input": "Arbre"}}, "both contain the question but differ"),
     ],
 )
 def test_fields_that_may_be_either_are_refused(tmp_path: Path, record: dict[str, Any], message: str) -> None:

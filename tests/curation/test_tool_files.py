@@ -145,7 +145,7 @@ def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
         found = import_file(tmp_path / "given.jsonl", "auto", CORPUS)
         assert (found.format, found.entries[0].get("reference"), found.left["outputs"]) == ("mlflow", reference, 1)
     (tmp_path / "given.jsonl").write_text(lines({"inputs": {"question": Q}, "outputs": SAID}))
-    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" of LangSmith is an object; format=mlflow leaves'):
+    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" of LangSmith is an object; format=mlflow omits'):
         import_file(tmp_path / "given.jsonl", "auto", CORPUS)
 
 
@@ -197,7 +197,7 @@ def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> Non
     assert found.left == {"answer": 1, "contexts": 1}
     with pytest.raises(ConfigError, match="format=columns needs the field of the question"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {})
-    with pytest.raises(InputError, match="format=columns needs ask, and there are turn, answer"):
+    with pytest.raises(InputError, match="format=columns needs ask, but there are turn, answer"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {"question": "ask"})
 
 
@@ -230,7 +230,7 @@ def test_the_corpus_of_the_tool_is_read(tmp_path: Path, record: dict[str, Any], 
         ("a.yaml", "\0", "a.yaml: not YAML: unacceptable character #x0000: special characters are not allowed"),
         ("a.parquet", "no", "a.parquet: cannot be read as Parquet: "),
         ("a.xml", "<topics>\n<topic number='1'>\n<query>x\n", "a.xml:2: the topic has no end; close it with </topic>"),
-        ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" stands outside of <top>'),
+        ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" is outside <top>'),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_place(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -93,9 +93,9 @@ def test_least_score_drops_what_was_not_scored_and_may_leave_nothing() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (Reordering(-1), r"reranker\.candidates is -1"),
-        (Reordering(5, mix=1.5), r"reranker\.mix is 1\.5; .* between 0 and 1"),
-        (Reordering(5, mix=math.nan), r"reranker\.mix is nan"),
+        (Reordering(-1), r"reranker\.candidates must be .*, got -1"),
+        (Reordering(5, mix=1.5), r"reranker\.mix, .* must be between 0 and 1, got 1\.5"),
+        (Reordering(5, mix=math.nan), r"reranker\.mix, .* got nan"),
         (Reordering(5, min_score=math.nan), r"reranker\.min_score is NaN"),
     ],
 )

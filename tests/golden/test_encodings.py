@@ -45,7 +45,7 @@ def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]
 def test_page_is_read_as_it_declares(tmp_path: Path, page: str, declared: str, encoding: str, text: str) -> None:
     texts, notes = folder(tmp_path, menu=page.format(declared, text).encode(encoding))
     assert texts == {"menu.html": text}
-    assert notes == (f"read as {encoding}, which it declares: menu.html",)
+    assert notes == (f"read as {encoding}, the declared encoding: menu.html",)
 
 
 @pytest.mark.parametrize("declared", ["windows-1252", "utf-16", "nonsense", "utf-8", "rot13"])
@@ -105,7 +105,7 @@ def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
     part = Folder(str(pages), str(tmp_path / "golden.jsonl"), [], "error", None, 0, False, encoding="windows-1252")
     assert part.load().corpus.texts == ["Le café est à Zürich."]
     part.encoding = "utf-9"
-    with pytest.raises(ConfigError, match=r'encoding: "utf-9" is no encoding of text; name one .*windows-1252'):
+    with pytest.raises(ConfigError, match=r'encoding: "utf-9" is not a text encoding; name one .*windows-1252'):
         part.load()
 
 
@@ -123,7 +123,7 @@ def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
     page = PAGE.format("windows-1252", CAFE).encode("windows-1252")
     _, notes = folder(tmp_path, **{f"page{n:02}": page for n in range(60)})
     (note,) = notes
-    assert note.startswith("read as windows-1252, which it declares: page00.html, page01.html, ")
+    assert note.startswith("read as windows-1252, the declared encoding: page00.html, page01.html, ")
     assert note.endswith(", ...")
 
 

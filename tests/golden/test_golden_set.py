@@ -41,7 +41,7 @@ def test_good_labels_pass_as_they_are() -> None:
 
 def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> None:
     assert refused(GOOD, TWICE, UNKNOWN, GONE, ELSEWHERE) == [
-        "4 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        "4 labels cannot be used; correct them, or drop them with dataset.unknown=drop",
         'golden:twice: anchor "to be" occurs 2 times in document "d1", at 0, 13; quote more words or give "start"',
         'golden:unknown: document "d3" is not in the corpus',
         'golden:gone: anchor "an answer" does not occur in document "d2"; quote it again',
@@ -58,22 +58,22 @@ def test_missing_anchor_is_refused_with_the_nearest_passage_of_its_document() ->
 
 
 def test_dropped_labels_are_counted_with_the_questions_that_lose_their_last_one() -> None:
-    strangers = [UnusableLabel("qrels:9", "labels naming an unknown question", "")]
+    strangers = [UnusableLabel("qrels:9", "labels of an unknown question", "")]
     found = RawGoldenSet("golden", [GOOD, TWICE, UNKNOWN, GONE, question("bare")], strangers, {"not in split test": 7})
     golden = golden_set(found, CORPUS, Selection(unknown="drop"))
     assert [q.id for q in golden.questions] == ["good", "twice", "bare"]
     assert golden.questions[1].evidence == (Evidence("d2", "the question"),)
     assert golden.left_out == {
         "not in split test": 7,
-        "labels naming an unknown question": 1,
-        "labels naming an unknown document": 1,
+        "labels of an unknown question": 1,
+        "labels of an unknown document": 1,
         "labels whose anchor does not resolve": 2,
-        "questions with no label left": 2,
+        "questions without usable labels": 2,
     }
 
 
 def test_labels_naming_unknown_questions_are_refused() -> None:
-    strangers = [UnusableLabel("qrels:9", "labels naming an unknown question", 'question "q" is not in the queries')]
+    strangers = [UnusableLabel("qrels:9", "labels of an unknown question", 'question "q" is not in the queries')]
     with pytest.raises(InputError, match=r'1 labels cannot be used.*\nqrels:9: question "q" is not in the queries'):
         golden_set(RawGoldenSet("golden", [GOOD], strangers), CORPUS, Selection())
 
@@ -82,8 +82,8 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
     unanswerable = question("no", Evidence("d1"), answerable=False)
     repeated = question("again", Evidence("d1"), Evidence("d2"), Evidence("d1", grade=2.0))
     assert refused(unanswerable, repeated, selection=Selection(unknown="drop")) == [
-        'golden:no: question "no" is unanswerable, yet has evidence',
-        'golden:again: document "d1" is given twice for one question; first in golden:again',
+        'golden:no: question "no" is unanswerable, but has evidence',
+        'golden:again: document "d1" occurs twice for one question; first in golden:again',
     ]
 
 
@@ -93,20 +93,20 @@ def test_unanswerable_question_may_have_documents_judged_not_relevant() -> None:
 
 
 def test_golden_set_without_a_question_is_refused_with_the_reasons() -> None:
-    assert refused() == ["golden: no question to evaluate (the file holds none)"]
+    assert refused() == ["golden: no questions to evaluate (the file has none)"]
     assert refused(UNKNOWN, selection=Selection(unknown="drop")) == [
-        "golden: no question to evaluate (labels naming an unknown document: 1; questions with no label left: 1)"
+        "golden: no questions to evaluate (labels of an unknown document: 1; questions without usable labels: 1)"
     ]
 
 
 @pytest.mark.parametrize("limit", [0, -1, "5", 2.5, True])
 def test_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> None:
-    with pytest.raises(ConfigError, match=rf"dataset\.limit={limit} is no number of questions"):
+    with pytest.raises(ConfigError, match=rf"dataset\.limit={limit} must be at least 1"):
         Selection(limit=limit).check()  # type: ignore[arg-type]
 
 
 def test_misspelt_unknown_is_refused_with_the_known_values() -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.unknown must be one of error, drop, given 'drp'"):
+    with pytest.raises(ConfigError, match=r"dataset\.unknown must be one of error, drop, got 'drp'"):
         Selection(unknown="drp").check()
 
 
@@ -143,14 +143,14 @@ def test_questions_with_keywords_in_place_of_an_answer_and_blank_ones_are_counte
     keywords, bare = question("b", keywords=("rain", "snow")), question("c")
     assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
     (note,) = peculiarities([answered, keywords, bare])
-    assert note == "1 questions have no reference answer: their keywords stand in for it"
+    assert note == "1 questions have no reference answer: their keywords are used instead"
     assert peculiarities([answered, bare]) == ()
 
 
 def test_questions_that_only_a_dictionary_splits_into_words_are_noted() -> None:
     (note,) = peculiarities([Question("a", "พนักงานเบิกค่าใช้จ่ายได้หรือไม่"), Question("b", "几天\uff1f")])
     assert "(Thai, Lao, Burmese or Khmer): 1;" in note
-    assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, asked as they are: 1",)
+    assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, evaluated unchanged: 1",)
 
 
 KINDS = ("evidence", "unanswerable", "conversational", "bare")

@@ -102,9 +102,9 @@ def test_config_and_plain_sweep_use_all_and_a_search_uses_tune_or_all_of_few() -
 
 
 def test_search_on_the_holdout_and_an_unknown_partition_are_errors() -> None:
-    with pytest.raises(ConfigError, match="a search may not see the holdout"):
+    with pytest.raises(ConfigError, match="a search must not use the holdout"):
         choose(HOLDOUT, 1000, searching=True)
-    with pytest.raises(ConfigError, match=r"partition: .* given 'holdot'; did you mean \"holdout\""):
+    with pytest.raises(ConfigError, match=r"partition: .* got 'holdot'; did you mean \"holdout\""):
         check("holdot", searching=False)
 
 
@@ -152,7 +152,7 @@ def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> Non
     loaded = Beir(str(collections / "scifact"), "test", None, "error", None, 0).load()
     assert ids(every) - ids(searched) == set(holdout(loaded.golden.questions))
     assert any("partition=tune: " in note for note in searched.dataset.notes)
-    with pytest.raises(ConfigError, match="may not see the holdout"):
+    with pytest.raises(ConfigError, match="must not use the holdout"):
         seen(session, *overrides, "partition=holdout", searching=True)
 
 

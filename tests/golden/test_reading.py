@@ -58,12 +58,12 @@ BAD_LINES = {
     b'{"id": "a"': "1:11: not JSON: expecting ',' delimiter",
     b'{"id": "caf\xe9"}': "1: byte 12 (0xe9) is not UTF-8; save the file as UTF-8, or name its encoding:"
     " dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import",
-    b'{"grade": NaN}': "1: not JSON: NaN is no JSON value; use a number or null",
-    b'{"grade": -Infinity}': "1: not JSON: -Infinity is no JSON value; use a number or null",
-    b'["a"]': '1: ["a"] where an object {...} is needed',
-    b'{"id": "a", "id": "b"}': '1: not JSON: key "id" is given twice',
-    rb'{"text": "\ud83d"}': r"1: holds half of a surrogate pair (\ud800 to \udfff alone), which is no character",
-    b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: not readable: nested too deeply",
+    b'{"grade": NaN}': "1: not JSON: NaN is not a JSON value; use a number or null",
+    b'{"grade": -Infinity}': "1: not JSON: -Infinity is not a JSON value; use a number or null",
+    b'["a"]': '1: ["a"] where an object {...} is required',
+    b'{"id": "a", "id": "b"}': '1: not JSON: key "id" occurs twice',
+    rb'{"text": "\ud83d"}': r"1: contains a lone surrogate (\ud800 to \udfff), which is not a character",
+    b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: cannot be read: nested too deeply",
 }
 
 
@@ -88,12 +88,12 @@ def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> 
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
     assert fault.startswith(f"{path}:1: not JSON lines; ")
-    assert fault.endswith(f" by ragsweep golden import {path} out=GOLDEN.jsonl corpus=FOLDER")
+    assert fault.endswith(f", run ragsweep golden import {path} out=GOLDEN.jsonl corpus=FOLDER")
 
 
 def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
     path = written(tmp_path, b'[\n  {"id": "a"},\n  3\n]\n')
-    assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is needed"]
+    assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is required"]
     faults = rows_and_faults(written(tmp_path, b'[\n  {"id": "a"\n]\n'))[1]
     assert faults == [f"{path}:3:1: not JSON: expecting ',' delimiter"]
 
@@ -116,7 +116,7 @@ def test_missing_file_and_folder_and_broken_archive_are_faults(tmp_path: Path) -
         list(read_lines(path, faults))
     missing_fault, folder_fault, broken_fault, cut_fault = faults.found
     assert missing_fault.startswith(f"{missing}: no such file")
-    assert folder_fault == f"{tmp_path}: is a folder where a file is needed"
+    assert folder_fault == f"{tmp_path}: is a folder where a file is required"
     assert broken_fault.startswith(f"{broken}: cannot be read: not a gzipped file")
     assert cut_fault.startswith(f"{cut}: is cut off, or ")
 
@@ -134,10 +134,10 @@ def row(values: dict[str, object]) -> tuple[Row, Faults]:
         (lambda r: r.number("x", 1.0), True, 'f:1: "x" is true, not a number'),
         (lambda r: r.number("x", 1.0), 10**400, f'f:1: "x" is 1{"0" * 36}..., which is beyond 1e+09'),
         (lambda r: r.position("x"), 1.0, 'f:1: "x" is 1.0, not a whole number'),
-        (lambda r: r.position("x"), -1, 'f:1: "x" is -1; give 0 or more'),
+        (lambda r: r.position("x"), -1, 'f:1: "x" must be at least 0, got -1'),
         (lambda r: r.texts("x"), "a", 'f:1: "x" is "a", not a list'),
-        (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" holds 1 where a text in quotes is needed'),
-        (lambda r: r.rows("x"), ["a"], 'f:1: "x" holds "a" where an object {...} is needed'),
+        (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" contains 1 where a text in quotes is required'),
+        (lambda r: r.rows("x"), ["a"], 'f:1: "x" contains "a" where an object {...} is required'),
         (lambda r: r.row("x"), [], 'f:1: "x" is [], not an object {...}'),
         (lambda r: r.filled_text("x"), " \n", 'f:1: "x" is blank'),
         (lambda r: r.filled_text("x"), None, 'f:1: has no "x"'),
@@ -167,7 +167,7 @@ def test_ids_of_one_normal_form_are_duplicates_and_missing_ids_are_not() -> None
     for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301", None, None], start=1):
         taken = Row(f"f:{line}", {"id": identifier}, faults)
         unique.check(taken.identifier("id"), taken)
-    twice = 'f:3: document "caf\u00e9" is given twice; first in f:1'
+    twice = 'f:3: document "caf\u00e9" occurs twice; first in f:1'
     assert faults.found == [twice, 'f:4: has no "id"', 'f:5: has no "id"']
 
 

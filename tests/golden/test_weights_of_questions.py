@@ -69,12 +69,12 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weight", "fact"),
     [
-        (-2, '"weight" is -2; give a number above 0, or leave out the question if nobody asks it'),
-        (0, '"weight" is 0; give a number above 0, or leave out the question if nobody asks it'),
+        (-2, '"weight" is -2; give a number above 0, or remove the question'),
+        (0, '"weight" is 0; give a number above 0, or remove the question'),
         ("often", '"weight" is "often", not a number'),
         (True, r'"weight" is "?true"?, not a number'),
         (1e12, r'"weight" is 1000000000000.0, which is beyond 1e\+09'),
-        (None, 'question "q1" has no "weight", and 2 of 3 questions have one; give every question a weight, or none'),
+        (None, 'question "q1" has no "weight", and 2 of 3 questions have one; give all questions a weight, or none'),
     ],
 )
 def test_a_bad_weight_is_one_fault_with_its_place_and_value(read: Any, weight: Any, fact: str, tmp_path: Path) -> None:
@@ -85,7 +85,9 @@ def test_a_bad_weight_is_one_fault_with_its_place_and_value(read: Any, weight: A
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("read", "fact"), [(jsonl, "NaN is no JSON value"), (csv, '"weight" is "nan", not a number')])
+@pytest.mark.parametrize(
+    ("read", "fact"), [(jsonl, "NaN is not a JSON value"), (csv, '"weight" is "nan", not a number')]
+)
 def test_no_number_is_no_weight(read: Any, fact: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=fact):
         read(tmp_path, [1, float("nan")])
@@ -136,16 +138,16 @@ def test_unanswerable_questions_are_left_as_they_are_or_left_out() -> None:
 
 
 NO_SHARES = (1, -0.1, "half", True, float("nan"))
-RANGE = "must be a number from 0 to below 1, or null, given"
+RANGE = "must be a number from 0 to below 1, or null, got"
 
 
 @pytest.mark.parametrize(
     ("kinds", "share", "fact"),
     [
         *(((1, 1), wrong, f"{RANGE} {wrong!r}") for wrong in NO_SHARES),
-        ((2, 0), 0.2, "none of 2 questions is unanswerable; use null"),
-        ((0, 2), 0.2, "none of 2 questions is answerable; use null"),
-        ((0, 2), 0, "none of 2 questions is answerable; use null"),
+        ((2, 0), 0.2, "none of the 2 questions is unanswerable; use null"),
+        ((0, 2), 0.2, "none of the 2 questions is answerable; use null"),
+        ((0, 2), 0, "none of the 2 questions is answerable; use null"),
     ],
 )
 def test_share_that_cannot_be_is_refused(kinds: tuple[int, int], share: Any, fact: str) -> None:

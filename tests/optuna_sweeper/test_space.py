@@ -48,10 +48,10 @@ def test_value_drawn_from_a_range_is_written_as_the_range_lists_it() -> None:
     ("typed", "message"),
     [
         ("interval(2,1)", "must go from a lower to a higher number"),
-        ("tag(log,interval(0,1))", "has no logarithm at 0"),
+        ("tag(log,interval(0,1))", "a logarithmic scale must begin above 0, got 0"),
         ("range(3,3)", "has 0 values"),
         ("tag(log,a,b)", "tag"),
-        ("tag(log,range(1,9,2))", "goes in whole steps of 1"),
+        ("tag(log,range(1,9,2))", "must have step 1"),
     ],
 )
 def test_a_sweep_that_means_nothing_is_refused(typed: str, message: str) -> None:

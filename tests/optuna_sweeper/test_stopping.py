@@ -82,7 +82,7 @@ def test_a_search_that_stops_stops_with_any_larger_margin(numbers: list[float], 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"second": 3}, "stop.second: there is no such key; known: seconds, patience, by, budget"),
+        ({"second": 3}, "stop.second: unknown key; known: seconds, patience, by, budget"),
         ({"seconds": 0}, "stop.seconds: must be a number above 0"),
         ({"patience": 0}, "stop.patience: must be a whole number of at least 1"),
         ({"patience": 1.5}, "stop.patience: must be a whole number"),

@@ -190,7 +190,7 @@ def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others
 
 def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
-    with pytest.raises(HydraException, match='study "s" was begun with another space'):
+    with pytest.raises(HydraException, match='study "s" was started with another space'):
         open_in(tmp_path, {"x": "1,2"})
 
 
@@ -219,7 +219,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
 @pytest.mark.parametrize(
     ("settings", "objectives", "constraints", "message"),
     [
-        ({"name": "tpee"}, 1, 0, "no sampler 'tpee'; known: tpe, gp"),
+        ({"name": "tpee"}, 1, 0, "unknown sampler 'tpee'; known: tpe, gp"),
         ({"name": "cmaes"}, 2, 0, "supports one objective"),
         ({"name": "cmaes"}, 1, 1, "supports no constraints"),
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
@@ -232,7 +232,9 @@ def test_sampler_without_a_feature_is_refused(settings: Any, objectives: int, co
 
 def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
     open_in(tmp_path).optuna.set_user_attr("format", FORMAT + 1)
-    with pytest.raises(HydraException, match=f"was made by another version of optuna_sweeper \\(format {FORMAT + 1}"):
+    with pytest.raises(
+        HydraException, match=f"was created by another version of optuna_sweeper \\(format {FORMAT + 1}"
+    ):
         open_in(tmp_path)
 
 

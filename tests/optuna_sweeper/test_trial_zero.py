@@ -102,10 +102,10 @@ def test_a_declared_baseline_in_the_space_is_trial_0() -> None:
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
-        (["retriever=vector"], "retriever=vector is not searched"),
-        (["retriever=bm25", "retriever.k1=3"], "retriever.k1=3 is not searched"),
+        (["retriever=vector"], "retriever=vector is not in the search space"),
+        (["retriever=bm25", "retriever.k1=3"], "retriever.k1=3 is not in the search space"),
         (["retriever=bm25", "seed=4"], "it differs in seed from every config of the search"),
-        ([], "retriever=rrf is not searched"),
+        ([], "retriever=rrf is not in the search space"),
     ],
 )
 def test_a_declared_baseline_outside_of_the_space_is_not_trial_0(declared: list[str], why: str) -> None:

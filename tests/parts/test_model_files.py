@@ -53,7 +53,7 @@ def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_hub_id_outside_the_cache_names_both_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"name a folder with .* or fetch it with embedder\.download=true"):
+    with pytest.raises(ConfigError, match=r"use a folder with .* or fetch it with embedder\.download=true"):
         model_files.locate("someone/some-model", KEY)
 
 
@@ -124,7 +124,7 @@ def divided(folder: Path, *names: str) -> Path:
 def test_divided_weights_are_safetensors_beside_their_index(tmp_path: Path, name: str) -> None:
     good = divided(tmp_path / "good", "model-1.safetensors", "model-2.safetensors")
     assert model_files.locate(str(good), KEY) == good
-    with pytest.raises(ConfigError, match=r"index\.json names .*, which is no \*\.safetensors file beside it"):
+    with pytest.raises(ConfigError, match=r"index\.json names .*, which is not a \*\.safetensors file next to it"):
         model_files.locate(str(divided(tmp_path / "bad", "model-1.safetensors", name)), KEY)
 
 

@@ -195,12 +195,12 @@ def test_weights_have_seven_bits_where_sums_of_two_products_would_overflow(monke
 def test_static_model_and_language_model_are_refused(static_model: Path, tiny_writer: Path) -> None:
     with pytest.raises(ConfigError, match=r"embedder\.dtype is 'int8', and .*: it has no transformer"):
         embedder(static_model).embed_queries(["cat"])
-    with pytest.raises(ConfigError, match=r"llm\.dtype is 'int8', in which this part cannot compute"):
+    with pytest.raises(ConfigError, match=r"llm\.dtype is 'int8', which this part does not support"):
         Transformers(str(tiny_writer), PROMPT, dtype="int8").check()
 
 
 def test_another_device_is_refused(tiny_embedder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"int8', which is computed on the CPU, and device is 'cuda'"):
+    with pytest.raises(ConfigError, match=r"int8', which runs on the CPU, but device is 'cuda'"):
         embedder(tiny_embedder, device="cuda").check()
 
 

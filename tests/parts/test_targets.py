@@ -76,13 +76,13 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["targets.enforce=maybe"], "targets.enforce: must be true or false, given 'maybe'"),
+        (["targets.enforce=maybe"], "targets.enforce: must be true or false, got 'maybe'"),
         (
             ["+targets.mrr.bands={fine:high}"],
-            "targets.mrr: bands.fine: must be the value from which the band applies, given 'high'",
+            "targets.mrr: bands.fine: must be the value from which the band applies, got 'high'",
         ),
-        (["targets.top_score.share=2"], "targets.top_score: share=2 must lie between 0 and 1"),
-        (["targets.mrr.threshold=high"], "targets.mrr.threshold: must be a number, given 'high'"),
+        (["targets.top_score.share=2"], "targets.top_score: share must be between 0 and 1, got 2"),
+        (["targets.mrr.threshold=high"], "targets.mrr.threshold: must be a number, got 'high'"),
     ],
 )
 def test_target_that_means_nothing_is_refused_with_its_key(lines: list[str], said: str) -> None:

@@ -87,7 +87,7 @@ def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits
     results = one_metric("a", BASE, config=config, **costs), one_metric("b", BETTER, config=config, **costs)
     decision = decide(*results)
     assert decision.chosen == (None if limits else "b")
-    why = f"it was not measured of every config; {METRIC} replaces it"
+    why = f"it was not measured for every config; {METRIC} replaces it"
     assert f"The objective, faithfulness, does not decide: {why}." in sentence(decision)
     assert "does not decide" not in sentence(decide(one_metric("a", BASE), one_metric("b", BETTER)))
 

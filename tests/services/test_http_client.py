@@ -119,7 +119,7 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    refused = pytest.raises(EndpointFailed, match="so were the 7 calls before")
+    refused = pytest.raises(EndpointFailed, match="so were the 7 previous calls")
     with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16

@@ -136,7 +136,7 @@ def test_only_the_named_tags_enclose_thoughts() -> None:
 
 @pytest.mark.parametrize("tags", ["think", [3], ["<think>"], [""], 3, {}])
 def test_tags_that_are_no_names_are_refused(tags: Any) -> None:
-    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of names of tags, such as \[think\]"):
+    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of tag names, such as \[think\]"):
         check_tags(tags, "llm")
 
 

@@ -79,7 +79,7 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:
     session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "", {"gpt*": [1, 1]}).money)
-    with LlmServer() as server, pytest.raises(ConfigError, match='the prices have no model "m"'):
+    with LlmServer() as server, pytest.raises(ConfigError, match='no price for the model "m"'):
         ask(session, server, 3, 1)
     assert server.log == []
 

@@ -51,7 +51,7 @@ def test_changed_part_is_refused_by_its_key(key: str, tmp_path: Path, monkeypatc
     ServedPipeline(bundle)
     file.write_text(file.read_text().replace("pass", "ADDED = 1"))
     importlib.reload(importlib.import_module(file.stem))
-    with pytest.raises(InputError, match=f"bundle: {key}.*: has another result here"):
+    with pytest.raises(InputError, match=f"bundle: {key}.*: gives a different result here"):
         ServedPipeline(bundle)
 
 
@@ -62,7 +62,11 @@ def test_every_value_of_the_manifest_is_as_it_was_shipped(bundle: Path) -> None:
         container, key = list(places(manifest))[n]
         container[key] = "changed"
         (bundle / MANIFEST).write_text(json.dumps(manifest))
-        refused = "format changed; this version reads" if key == "format" else r"manifest\.json: is not the file"
+        refused = (
+            "format changed; this version reads"
+            if key == "format"
+            else r"manifest\.json: differs from the shipped file"
+        )
         with pytest.raises(InputError, match=refused):
             ServedPipeline(bundle)
 
@@ -79,7 +83,7 @@ def test_every_file_is_as_it_was_shipped(name: str, bundle: Path) -> None:
     before = path.read_bytes()
     for data in (before[:-1], before + b" ", before[:-1] + bytes([before[-1] ^ 1]), None):
         path.unlink() if data is None else path.write_bytes(data)
-        with pytest.raises(InputError, match=f"{re.escape(str(path))}: is not the file that was shipped"):
+        with pytest.raises(InputError, match=f"{re.escape(str(path))}: differs from the shipped file"):
             ServedPipeline(bundle)
 
 
@@ -90,7 +94,7 @@ def test_bundle_of_an_earlier_version_is_refused_with_the_command_that_ships_aga
 
 
 def test_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no bundle of ragsweep"):
+    with pytest.raises(InputError, match="not a ragsweep bundle"):
         ServedPipeline(tmp_path)
 
 

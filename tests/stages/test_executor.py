@@ -70,7 +70,7 @@ def test_rows_of_an_input_are_computed_only_where_missing() -> None:
 def test_reading_what_is_no_input_is_our_own_fault() -> None:
     stranger = Lengths().node()
     node = Node("fuse", Spec("z", "1"), (), lambda work, rows: work.get(stranger, rows), "rows")
-    with pytest.raises(AssertionError, match="not its input"):
+    with pytest.raises(AssertionError, match="not an input"):
         Executor().get(node, ["a"])
 
 

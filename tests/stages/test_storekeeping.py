@@ -260,7 +260,7 @@ def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], p
 
 def test_entry_that_another_process_computes_is_left(place: StorePlace, held: forked.Popen) -> None:
     left = {item.stage: why for item, why in evict(place, contents(place).entries) if why}
-    assert left == {"chunk": "another process computes it"}
+    assert left == {"chunk": "another process is computing it"}
     assert kept(place.path) == {"chunk"}
 
 
@@ -270,7 +270,7 @@ def test_entry_that_was_used_after_it_was_listed_is_left(place: StorePlace) -> N
     store.used([NODES["index"].address], "s" * 64)
     store.keep_rows(NODES["rerank"], StoredPiece(("new",), value("rerank", 1)), Cost(1, 1.0))
     left = {item.stage: why for item, why in evict(place, items) if why}
-    assert left == {"index": "it was used meanwhile", "rerank": "it was used meanwhile"}
+    assert left == {"index": "it has been used in the meantime", "rerank": "it has been used in the meantime"}
 
 
 def test_name_in_the_database_leads_nowhere(place: StorePlace, tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_reason_is_given_where_nothing_is_compared() -> None:
     assert "one config" in refused(one_metric("a", noisy(0.5)))
     assert "different questions" in refused(one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6), golden="h"))
     undirected = one_metric("a", noisy(0.4), direction=None), one_metric("b", noisy(0.6), direction=None)
-    assert refused(*undirected) == f"{METRIC} is not compared: neither more nor less of it is better"
+    assert refused(*undirected) == f"{METRIC} is not compared: it has no better direction"
     first, second = noisy(0.4), noisy(0.4)
     first[:50] = second[50:] = math.nan
     assert "no question was scored" in refused(one_metric("a", first), one_metric("b", second))
@@ -293,14 +293,14 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
         results[n] = changed(one, metrics=summaries, questions=one.questions.with_columns(column))
     found = judged(*results)
     assert found.metric == METRIC
-    assert found.skipped == {"latency_p95_ms": "it is no mean over questions"}
+    assert found.skipped == {"latency_p95_ms": "it is not a mean over questions"}
 
 
 def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
     config = {"objective": "faithfulness", "headline": [METRIC]}
     results = one_metric("a", noisy(0.4), config=config), one_metric("b", noisy(0.6, seed=1), config=config)
     assert judged(*results).metric == METRIC
-    assert judged(*results).skipped == {"faithfulness": "it was not measured of every config"}
+    assert judged(*results).skipped == {"faithfulness": "it was not measured for every config"}
 
 
 def test_headline_metrics_are_compared_too() -> None:

@@ -97,9 +97,9 @@ def test_metric_that_is_judged_by_the_context_does_not_define_solved_by_default(
     ("success", "fault"),
     [
         ({"metric": "token_f"}, r'success\.metric: no metric "token_f"; did you mean "token_f1"'),
-        ({"metric": "answer_length"}, r"success\.metric: neither more nor less of answer_length is better"),
-        ({"threshold": "high"}, r"success\.threshold: must be a number, given 'high'"),
-        ({"treshold": 0.5}, r'success\.treshold: no such key; did you mean "threshold"'),
+        ({"metric": "answer_length"}, r"success\.metric: answer_length has no better direction"),
+        ({"threshold": "high"}, r"success\.threshold: must be a number, got 'high'"),
+        ({"treshold": 0.5}, r'success\.treshold: unknown key; did you mean "threshold"'),
     ],
 )
 def test_invalid_definition_of_success_is_refused(success: dict[str, Any], fault: str) -> None:

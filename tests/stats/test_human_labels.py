@@ -79,7 +79,7 @@ def test_columns_run_and_answer_are_read(tmp_path: Path) -> None:
     first, second = HumanLabel("q1", "m", 1, "7f3a", "a, b"), HumanLabel("q1", "m", 0, "7f3b")
     assert read_labels(path) == [first._replace(where=f"{path}:2"), second._replace(where=f"{path}:3")]
     path.write_text("question_id,metric,label,run\nq1,m,1,a\nq1,m,0,a\n", "utf-8")
-    with pytest.raises(InputError, match=r"labels\.csv:3: .* is given twice"):
+    with pytest.raises(InputError, match=r"labels\.csv:3: .* occurs twice"):
         read_labels(path)
 
 

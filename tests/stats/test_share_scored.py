@@ -69,7 +69,7 @@ def test_only_metrics_that_decide_or_are_shown_make_a_result_incomplete() -> Non
 def test_advice_follows_whether_another_run_can_help() -> None:
     assert remedy([TIMED_OUT], [], 0.9) == "run it again: only failed calls are repeated"
     assert remedy([FILTERED, NO_CITATIONS], [FILTERED], 59 / 60) == (
-        "an equal call meets the same failure (filtered): coverage=0.98 accepts the missing scores"
+        "an identical call fails again (filtered): coverage=0.98 accepts the missing scores"
     )
     both = remedy([TRUNCATED, TIMED_OUT], [TRUNCATED, TIMED_OUT], 0.5)
     assert "run it again" in both

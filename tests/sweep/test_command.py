@@ -30,7 +30,7 @@ def nightly(*values: object) -> object:
         (["retriever=bm25", "retriever.alpha=.5"], "; options that have it: retriever=hybrid_convex"),
         (["targets.mrr.threshold=.5"], "known: targets.enforce; options that have it: targets=retrieval"),
         nightly(["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
-        (["+top_k=3"], "top_k is there already; leave out the +"),
+        (["+top_k=3"], "top_k exists already; omit the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
         nightly(["hydra.sweep.dri=x"], 'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?'),
         nightly(["hydra/launcher=jobllib"], 'did you mean "joblib"'),
@@ -201,7 +201,7 @@ def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str,
         compose_jobs(read_command(overrides, multirun=False))
     assert first in str(fault.value)
     assert f", and {second}" in str(fault.value)
-    assert "under another key" in str(fault.value)
+    assert "another key" in str(fault.value)
 
 
 @pytest.mark.parametrize(

@@ -57,17 +57,17 @@ def test_equal_sets_of_overrides_run_once() -> None:
 @pytest.mark.parametrize(
     ("cases", "message"),
     [
-        ("a=1", "hydra.sweeper.cases: must be null or a list of cases, given 'a=1'; write each case as a list"),
-        ([], "hydra.sweeper.cases: must be null or a list of cases, given []"),
+        ("a=1", "hydra.sweeper.cases: must be null or a list of cases, got 'a=1'; write each case as a list"),
+        ([], "hydra.sweeper.cases: must be null or a list of cases, got []"),
         ({"a": 1}, "hydra.sweeper.cases: must be null or a list of cases"),
-        ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, given 'b=2'; write [b=2]"),
-        ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, given {'b': 2}; write [\"b=2\"]"),
-        ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or leave the case out"),
-        ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is no override; quote an override with commas: "k=2,4"'),
-        ([[4]], "hydra.sweeper.cases[0]: 4 is no override; write KEY=VALUE"),
-        ([["a=1", {"b": 2}]], "hydra.sweeper.cases[0]: {'b': 2} is no override; write \"b=2\""),
+        ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, got 'b=2'; write [b=2]"),
+        ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, got {'b': 2}; write [\"b=2\"]"),
+        ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or remove the case"),
+        ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is not an override; quote an override with commas: "k=2,4"'),
+        ([[4]], "hydra.sweeper.cases[0]: 4 is not an override; write KEY=VALUE"),
+        ([["a=1", {"b": 2}]], "hydra.sweeper.cases[0]: {'b': 2} is not an override; write \"b=2\""),
         ([["a=1"], ["b=["]], 'hydra.sweeper.cases[1]: cannot read "b=["'),
-        ([["a=interval(0,1)"]], 'hydra.sweeper.cases[0]: "a=interval(0,1)": the grid takes choices and ranges'),
+        ([["a=interval(0,1)"]], 'hydra.sweeper.cases[0]: "a=interval(0,1)": a grid accepts choices and ranges'),
     ],
 )
 def test_a_bad_case_is_one_sentence_with_its_number_and_the_way_out(cases: Any, message: str) -> None:

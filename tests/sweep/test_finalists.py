@@ -192,4 +192,4 @@ def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path:
     assert left.broken() == {0: "a <= 1"}
     assert left.ended
     assert not StudySummary(states={"RUNNING": 1}).ended
-    assert StudySummary(states={"WAITING": 1}, stopped="its time is up").ended
+    assert StudySummary(states={"WAITING": 1}, stopped="its time limit is reached").ended

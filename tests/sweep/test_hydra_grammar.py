@@ -112,7 +112,7 @@ def test_a_group_without_an_option_is_refused(line: str) -> None:
         read_command([line], multirun=False)
     group = re.split("[=~]", line.lstrip("~"))[0]
     assert str(fault.value).startswith(f"{line}: {group} takes one of its options")
-    assert ("llm=none leaves it out" in str(fault.value)) == (group == "llm")
+    assert ("llm=none disables it" in str(fault.value)) == (group == "llm")
 
 
 def test_an_experiment_needs_a_plus() -> None:
@@ -147,7 +147,7 @@ def test_an_option_without_a_meaning_here_is_refused_by_its_name_with_the_way_ou
 
 
 def test_two_ways_to_use_one_command_are_refused() -> None:
-    with pytest.raises(RagsweepError, match="-m sweeps, and --cfg and --info show a config"):
+    with pytest.raises(RagsweepError, match="-m runs a sweep, whereas --cfg and --info show a config"):
         run.run(["-m", "--cfg", "job"])
 
 

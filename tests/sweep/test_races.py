@@ -100,7 +100,7 @@ def test_worse_configs_are_dropped(server: LlmServer, tmp_path: Path, capsys: py
     told = saved(list(found.values()))
     assert told.questions == told.calls == 4 * QUESTIONS - len(server.log)
     assert f"saved {told.questions} of {4 * QUESTIONS} questions" in said
-    with pytest.raises(InputError, match="a race dropped it after"):
+    with pytest.raises(InputError, match="dropped by a race after"):
         check_whole(found["bad"])
 
 
@@ -255,13 +255,13 @@ def nightly(*values: object) -> object:
     ("lines", "message"),
     [
         (["llm.model=good"], "a race needs several configs"),
-        ([TWO, "hydra.sweeper.race.block=48"], "less than the 48 questions, given 48"),
-        nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be 0 or more and less than 1"),
-        ([TWO, "objective=latency_p95_ms"], "latency_p95_ms is a quantile, no mean"),
+        ([TWO, "hydra.sweeper.race.block=48"], "less than the 48 questions, got 48"),
+        nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be at least 0 and less than 1"),
+        ([TWO, "objective=latency_p95_ms"], "latency_p95_ms is a quantile, not a mean"),
         nightly([TWO, "objective=context_tokens"], "context_tokens has no bounds"),
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),
         nightly([TWO, "seed=0,1"], "seed: cannot differ in a race"),
-        ([TWO, "dataset.limit=20,30"], "must be asked the same questions"),
+        ([TWO, "dataset.limit=20,30"], "must have the same questions"),
         nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares one number"),
         ([TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"),
         nightly([TWO, "store.stages=false"], "store.stages=false: a race"),

@@ -55,8 +55,8 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert {name: status for name, (status, _) in done.items()} == dict.fromkeys(done, 0), done
     assert "2/2" in done["begun"][1]
     assert "CHOICE" in done["begun"][1]
-    assert "2 of 3 trials are done already" in done["continued"][1]
-    assert "is finished already" in done["again"][1]
+    assert "2 of 3 trials are already done" in done["continued"][1]
+    assert "is already finished" in done["again"][1]
     assert list(stored_trials(tmp_path / ".ragsweep" / "study.db")) == [0, 1, 2]
     assert select(tmp_path / ".ragsweep" / "study.db", "SELECT count(*) FROM trials") == [(3,)]
     (parent,) = runs(tmp_path, "sweep")

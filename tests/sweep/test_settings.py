@@ -21,16 +21,16 @@ from support.commands import composed
 @pytest.mark.parametrize(
     ("override", "fault"),
     [
-        ("top_k=0", "top_k: must be a whole number of at least 1, given 0"),
-        ("depth=true", "depth: must be a whole number of at least 1, given True"),
-        ("seed=-1", "seed: must be a whole number of at least 0, given -1"),
-        ("top_k=101", "top_k=101 is more than depth=100; raise depth, or lower top_k"),
-        ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, given 0"),
-        ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, given nan"),
-        ("coverage=1.1", "coverage: must be a share between 0 and 1, given 1.1"),
-        ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, given 1.5"),
+        ("top_k=0", "top_k: must be a whole number of at least 1, got 0"),
+        ("depth=true", "depth: must be a whole number of at least 1, got True"),
+        ("seed=-1", "seed: must be a whole number of at least 0, got -1"),
+        ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
+        ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
+        ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, got nan"),
+        ("coverage=1.1", "coverage: must be a share between 0 and 1, got 1.1"),
+        ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, got 1.5"),
         *(
-            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, given")
+            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, got")
             for margin in (-1, "much", True, math.inf)
         ),
     ],
@@ -49,10 +49,10 @@ def test_number_of_a_config_out_of_range_is_an_error(override: str, fault: str) 
             (f"finalists={wrong}", "finalists: must be a whole number")
             for wrong in ("-1", "1.5", "true", "all", "null")
         ),
-        ("plan=yes", "plan: must be true, false or json, given 'yes'"),
-        ("rerun=1", "rerun: must be true or false, given 1"),
-        ("timeout=0", "timeout: must be a number above 0, or null, given 0"),
-        ("max_failures=many", "max_failures: must be a number above 0, or null, given 'many'"),
+        ("plan=yes", "plan: must be true, false or json, got 'yes'"),
+        ("rerun=1", "rerun: must be true or false, got 1"),
+        ("timeout=0", "timeout: must be a number above 0, or null, got 0"),
+        ("max_failures=many", "max_failures: must be a number above 0, or null, got 'many'"),
         ("questions.until=8", "questions.until: is set by a race, rung by rung"),
     ],
 )
@@ -66,7 +66,7 @@ def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, faul
 @pytest.mark.parametrize(
     ("name", "limit", "fault"),
     [
-        ("latency_p95", 800, 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
+        ("latency_p95", 800, 'constraints.latency_p95: unknown cost; did you mean "latency_p95_ms"'),
         ("latency_p95_ms", "fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
         ("latency_p95_ms", 0, "constraints.latency_p95_ms: must be a number above 0, or null"),
         ("cost_per_1000", 3, 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),

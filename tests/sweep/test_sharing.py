@@ -104,7 +104,7 @@ def test_commands_share_a_search_and_the_work_of_killed_ones(environment: dict[s
     for out, _ in said:
         assert "context_ndcg" in out
     assert sum("CHOICE" in out for out, _ in said) == 1
-    assert sum("the last to end writes the verdict" in out for out, _ in said) == 1
+    assert sum("the last to finish writes the verdict" in out for out, _ in said) == 1
     check_joined(tmp_path, 8)
 
 
@@ -189,7 +189,7 @@ def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Swe
     assert ledger.claims.claim(ClaimKey(COMMAND, sweep.id)) == Holder("elsewhere", 1, "")
     ledger.claims.join_sweep(sweep.id)
     ledger.set_status(sweep.id, FINISHED)
-    assert "closed this search already" in leave(ledger, sweep)
+    assert "already closed this search" in leave(ledger, sweep)
 
 
 def test_who_has_long_been_silent_does_not_keep_a_search_open(opened: tuple[Ledger, Sweep]) -> None:
@@ -210,7 +210,7 @@ def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tu
         ledger.write(sweep.id, 0, failure, fenced=True)
     ledger.claims.claim_job(sweep.id, 0, assigned=True)
     ledger.write(sweep.id, 0, failure, fenced=True)
-    with pytest.raises(InputError, match="taken over by another process"):  # it is written down already
+    with pytest.raises(InputError, match="taken over by another process"):  # it is stored already
         ledger.write(sweep.id, 0, failure, fenced=True)
     assert len(ledger.records(sweep.id)) == 1
     assert ledger.sweep(sweep.id).status == RUNNING

@@ -46,8 +46,8 @@ def test_what_cannot_change_a_result_is_no_parameter() -> None:
 def test_values_still_missing_are_named_all_at_once() -> None:
     with pytest.raises(ConfigError) as fault:
         _ = job("dataset=jsonl", "embedder=sentence_transformer").config.values
-    assert "dataset.corpus: needs a value" in str(fault.value)
-    assert "embedder.model: needs a value" in str(fault.value)
+    assert "dataset.corpus: requires a value" in str(fault.value)
+    assert "embedder.model: requires a value" in str(fault.value)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("'\\\n\"{}[],=: .1e"), max_size=12))

@@ -28,8 +28,8 @@ def test_jobs_keep_stages_in_the_folder_for_workers_and_the_command_keeps_the_re
 @pytest.mark.parametrize(
     ("value", "remote", "message"),
     [
-        (7, "file:///objects", "store.worker_path: must be a folder, given 7"),
-        ("", "file:///objects", "store.worker_path: must be a folder, given ''"),
+        (7, "file:///objects", "store.worker_path: must be a folder, got 7"),
+        ("", "file:///objects", "store.worker_path: must be a folder, got ''"),
         ("/tmp/workers", None, "store.worker_path: needs store.remote"),
     ],
 )

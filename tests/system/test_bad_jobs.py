@@ -17,7 +17,7 @@ SAID = {
     "raises": "ValueError: no luck today",
     "exits": "SystemExit: 3",
     "killed": "its process died 3 times: killed, or out of memory",
-    "hangs": "TimeoutError: it took more than timeout=",
+    "hangs": "TimeoutError: exceeded timeout=",
     "memory": "MemoryError: Unable to allocate",
 }
 LAUNCHERS = {
@@ -178,7 +178,7 @@ def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
 def test_job_that_cannot_be_written_down_ends_the_sweep_and_is_run_again_by_the_next(tmp_path: Path) -> None:
     done = sweep(tmp_path, ["one", "unwritten"])
     assert done.returncode == 1
-    assert "fate=unwritten · did not run to its end: IntegrityError: no room for it" in done.stdout
+    assert "fate=unwritten · did not complete: IntegrityError: no room for it" in done.stdout
     assert set(outcomes(tmp_path)) == {"fate=one"}
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         connection.execute("DROP TRIGGER full")

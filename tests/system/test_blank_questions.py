@@ -55,6 +55,6 @@ def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
     more = [line for choice in choices for line in needed.get(choice, [])]
     result = evaluate(session, *data, *choices, *more, "depth=4", "top_k=2", "tracking=none")
     assert result.run.state == COMPLETE
-    assert "blank questions, asked as they are: 3" in result.run.dataset.notes
+    assert "blank questions, evaluated unchanged: 3" in result.run.dataset.notes
     assert result.summaries.groups["category"]["blank"]["success_rate"].n_scored == 2
     assert len(result.questions["question_id"]) == len(GOLDEN) + len(BLANK)

@@ -76,14 +76,16 @@ OVERRIDE = "llm.base_url={url}"
 PLAIN = ("llm.base_url={url}", "llm.key_env=LLM_KEY")
 WAYS = {
     "environment": Way({"LLM_KEY": CANARY}, PLAIN),
-    "command_line": Way({}, (OVERRIDE, f"+llm.api_key='{CANARY}'"), refused="into the environment and name it"),
+    "command_line": Way(
+        {}, (OVERRIDE, f"+llm.api_key='{CANARY}'"), refused="in an environment variable and refer to it"
+    ),
     "config_literal": Way({}, ("llm=mine",), _config_literal, refused="a secret in a config ends up in files"),
     "url_user": Way({}, (f"llm.base_url='http://me:{CANARY}@127.0.0.1/v1'",), refused="no user, password or query"),
     "url_query": Way(
         {}, (f"llm.base_url='http://127.0.0.1/v1?key={CANARY}'",), refused="a key in a URL on the command line"
     ),
     "extra_header": Way(
-        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused="into the environment and name it"
+        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused="in an environment variable and refer to it"
     ),
     "bearer": Way({"LLM_KEY": f"Bearer {CANARY}"}, PLAIN),
     "netrc": Way({}, (OVERRIDE, "llm.key_env=null"), _netrc),

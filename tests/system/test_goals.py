@@ -69,7 +69,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
         (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; leave"),
         pytest.param(
             ["hydra.sweeper.direction=maximize"],
-            "direction: 1 for 2 objectives; leave it out",
+            "direction: 1 for 2 objectives; omit it",
             marks=pytest.mark.nightly,
         ),
         pytest.param(
@@ -120,13 +120,13 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     assert said in done.stdout
     again = ragsweep(*typed, *early)
     assert (again.returncode, len(runs(tmp_path, "config"))) == (0, 3)
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert said in again.stdout
     (parent,) = tags(tmp_path, "sweep")
     assert said in parent["stopped"]
     assert runs(tmp_path, "sweep")[0].info.status == "FINISHED"
     on = ragsweep(*typed, "hydra.sweeper.stop={patience: 4, by: 5}")
-    assert "3 of 9 trials are done already" in on.stdout
+    assert "3 of 9 trials are already done" in on.stdout
     assert (on.returncode, len(runs(tmp_path, "config"))) == (0, 5)
 
 
@@ -158,7 +158,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     typed = ["-m", "hydra/sweeper=optuna", "hydra.sweeper.plots=false", *overrides, "top_k=1,2,3", "depth=3,4,5"]
     off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
     assert off.returncode == 0, off.stderr
-    assert "the search sees the tune questions" in off.stdout
+    assert "the search uses the tune questions" in off.stdout
     assert "has not seen" not in off.stdout
     done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
     assert done.returncode == 0, done.stderr
@@ -177,7 +177,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     children = [one for one in tags(tmp_path, "config") if one["partition"].startswith("holdout")]
     assert len(children) == len(finals) == len(told)
     again = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert [one.id for one in ledger.finalists(sweep.id)] == [one.id for one in finals]
     more = ragsweep(*typed, "hydra.sweeper.n_trials=5", "finalists=5")
     assert more.returncode == 0, more.stderr

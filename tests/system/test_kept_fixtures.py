@@ -88,10 +88,10 @@ def test_what_an_earlier_release_left_is_shown_continued_and_agreed_with(folder:
     ended = in_one_process({"sync": ["sync"], "repeated": REPEATED, "continued": CONTINUED, "again": ["sync"]}, folder)
     assert {name: status for name, (status, _) in ended.items()} == dict.fromkeys(ended, 0), ended
     assert "nothing was missing" in ended["sync"][1]
-    assert "is finished already" in ended["repeated"][1]
+    assert "is already finished" in ended["repeated"][1]
     assert "job " not in ended["repeated"][1]
     assert "top_k = 1, 2, 3" in ended["repeated"][1]
-    assert f"{TRIALS} of {TRIALS + 1} trials are done already" in ended["continued"][1]
+    assert f"{TRIALS} of {TRIALS + 1} trials are already done" in ended["continued"][1]
     after = stored_trials(folder / DATABASES["study"])
     assert list(after.items())[:TRIALS] == list(before.items())
     assert len(after) == TRIALS + 1

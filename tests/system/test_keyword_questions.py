@@ -124,4 +124,4 @@ def test_no_other_progress(folder: Path) -> None:
         cwd=folder, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "progress: must be questions, or null, given 'bars'" in done.stdout + done.stderr
+    assert "progress: must be questions, or null, got 'bars'" in done.stdout + done.stderr

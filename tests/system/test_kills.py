@@ -179,5 +179,5 @@ def test_finished_sweep_is_shown_and_not_run_again(undisturbed: Undisturbed) -> 
     again = finish(folder, alphas)
     assert again == oracle
     assert {path: path.stat().st_mtime_ns for path in (folder / "mlruns").rglob("*")} == before
-    assert "is finished already" in (folder / "log.txt").read_text()
+    assert "is already finished" in (folder / "log.txt").read_text()
     assert again.parents == ["FINISHED"]

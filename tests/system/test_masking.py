@@ -138,7 +138,7 @@ def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         ((names,),) = connection.execute("SELECT names FROM sweeps").fetchall()
     assert json.loads(names) == [f"noted={MASK}"] * 2
-    assert "is finished already" in again.stdout
+    assert "is already finished" in again.stdout
     assert f"#1 noted={MASK}" in first.stdout
 
 
@@ -180,7 +180,7 @@ def test_names_of_secrets_are_recognised(name: str) -> None:
     "line", ["+my={api_key: sk-12345}", "my={a: {passwd: geheim}}", "a.api_key='${oc.env:X,sk-1}'"]
 )
 def test_secret_inside_a_value_on_the_command_line_is_refused(line: str) -> None:
-    with pytest.raises(secrets.ConfigError, match="into the environment"):
+    with pytest.raises(secrets.ConfigError, match="in an environment variable"):
         refuse_secrets([line])
 
 

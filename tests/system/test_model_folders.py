@@ -71,7 +71,7 @@ class Leaving:
 def test_module_that_is_not_the_librarys_is_refused_before_loading(folder: Folder) -> None:
     modules = [{"idx": 0, "name": "0", "path": "", "type": "evil.Evil"}]
     (folder.path / "modules.json").write_text(json.dumps(modules), "utf-8")
-    with pytest.raises(ConfigError, match=rf"^{folder.kind}\.model is .*asks to run code of its own \(evil\.Evil\)"):
+    with pytest.raises(ConfigError, match=rf"^{folder.kind}\.model is .*requires custom code \(evil\.Evil\)"):
         folder.use()
     assert not folder.trace.exists()
 
@@ -100,7 +100,7 @@ def test_classes_of_its_own_are_passed_over_or_refused(folder: Folder, model_typ
 def test_kernel_from_the_hub_is_refused_before_loading(folder: Folder, key: str, depth: int) -> None:
     kernel = {key: "evil/kernel"}
     folder.edit("config.json", **(kernel, {"text_config": kernel}, {"parts": [{"one": kernel}]})[depth])
-    with pytest.raises(ConfigError, match=r"asks to run code of its own \(evil/kernel\); that is never done"):
+    with pytest.raises(ConfigError, match=r"requires custom code \(evil/kernel\); which is never run"):
         folder.use()
 
 

@@ -77,7 +77,7 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0")
     few = evaluate(session(tmp_path), *typed)
-    assert any("have repetitions that failed" in warning for warning in few.run.warnings)
+    assert any("have failed repetitions" in warning for warning in few.run.warnings)
     assert few.summaries.metrics["token_f1"].n_failed == 0
     server.answer, asked = good, len(server.log)
     whole = evaluate(session(tmp_path), *typed)

@@ -191,7 +191,7 @@ def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str
             finish(awake)
         paused.send_signal(signal.SIGCONT)
         error = finish(paused)
-    assert "was taken over by another process; this result is not used" in error
+    assert "was taken over by another process; this result is discarded" in error
     check_whole(url, 2)
     values = query(url, "SELECT value FROM trial_values")
     assert values == [(float(awake.pid),)] * 2  # a trial's value is who measured it

@@ -151,4 +151,7 @@ def test_all_of_it_goes_into_another_database(folder: Path) -> None:
 def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
     done = call(tmp_path, "-m", "ragsweep", "sync")
     assert done.returncode == 2
-    assert done.stderr == "ragsweep: .ragsweep: no ledger.db in it; give the folder of store.path with --path\n"
+    assert (
+        done.stderr
+        == "ragsweep: .ragsweep: no ledger.db in this folder; specify the folder of store.path with --path\n"
+    )

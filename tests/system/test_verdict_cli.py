@@ -102,7 +102,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
     assert after.data.tags["ragsweep.verdict"] == before.data.tags["ragsweep.verdict"]
     assert after.data.metrics == before.data.metrics
     repeated = ragsweep(folder, *typed)
-    assert "is finished already" in repeated
+    assert "is already finished" in repeated
     (address,) = re.findall(r"/#/experiments/1/runs/(\w+)\n", repeated)
     assert address == after.info.run_id != before.info.run_id
     assert verdict(repeated) == verdict(printed)

@@ -54,13 +54,13 @@ class OptunaSweeperConf:
     default: bool = True  # the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides to try next
     subject: str | None = (
-        None  # identity of the measurement; a study is continued only with the same one. null: the fixed overrides
+        None  # identity of the measurement; only the same one continues a study. null: the fixed overrides
     )
-    race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung, and drops the worse ones
-    plots: bool = True  # Optuna's plots at the end: some seconds with a dozen parameters
+    race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
+    plots: bool = True  # Optuna's plots at the end: take a few seconds with a dozen parameters
     objectives: Any = None  # names of the objectives in plots
     folder: str | None = None  # of study.json and the plots; null: the folder of the sweep
-    lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
+    lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
 
 
 _STORE, _PROVIDER = ConfigStore.instance(), "optuna_sweeper"
@@ -91,7 +91,7 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Search, and return the results of the jobs that this process launched, a list a batch."""
+        """Search, and return the results of the jobs that this process launched, one list per batch."""
         from optuna_sweeper.loop import run_search
         from optuna_sweeper.signatures import SearchComposer
 

@@ -25,7 +25,7 @@ class GridSweeperConf:
     max_batch_size: int | None = None  # jobs per launch; null: all
     params: dict[str, str] | None = None  # key -> swept values; their product is run
     cases: Any = None  # lists of overrides, each combined with params
-    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung, and drops the worse ones
+    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops worse ones
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConf, provider="ragsweep_grid")
@@ -45,7 +45,7 @@ class GridSweeper(Sweeper):
         self, max_batch_size: int | None = None, params: Any = None, cases: Any = None, race: Any = None
     ) -> None:
         if max_batch_size is not None and max_batch_size < 1:
-            raise HydraException(f"hydra.sweeper.max_batch_size: must be at least 1 or null, given {max_batch_size}")
+            raise HydraException(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {max_batch_size}")
         self.max_batch_size = max_batch_size
         self.params, self.cases = _plain(params), _plain(cases)
         self.task: Any = None

@@ -1,7 +1,7 @@
-"""The sweeper under its former ``_target_``, for configs that name it."""
+"""The sweeper under its former ``_target_``, for configs that still use it."""
 
 from hydra_plugins.optuna_sweeper import sweeper
 
 
 class OptunaSweeper(sweeper.OptunaSweeper):
-    """Search with Optuna, as ``hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper``."""
+    """Search with Optuna, like ``hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper``."""

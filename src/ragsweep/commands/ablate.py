@@ -25,7 +25,7 @@ at the end the changes are ranked by effect, with simultaneous intervals. Change
 are omitted. The cases are written to sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Operational keys, which change no result."""
+"""Operational keys, which do not change results."""
 _FOLDER = Path("sweeps")
 
 
@@ -71,7 +71,7 @@ def ablate(arguments: Sequence[str]) -> int:
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep of this folder, and return its name; never overwrite a file of other content.
+    """Write the cases as a named sweep in this folder, and return its name; never overwrite a file with other content.
 
     Every case is written in full, so that each can be read and edited alone.
     """
@@ -102,7 +102,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     """Find the cases around a recorded config, as composed now.
 
     Raises:
-        RagsweepError: The config cannot be composed any more, or nothing is left to change.
+        RagsweepError: The config no longer composes, or nothing is left to change.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -138,7 +138,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     if len(cases) == 1:
         reasons = [f"{change}: {why}" for change, why in impossible.items()]
         reasons += [f"{change}: changes no result" for change in idle]
-        fact = "nothing can be changed in this config that would change a result"
+        fact = "no change of this config would change a result"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.run.signature)
 

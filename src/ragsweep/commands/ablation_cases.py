@@ -31,10 +31,10 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 """Group -> interchangeable options: those that need no further model and no service."""
 
 KEPT = {("chunker", "none"), ("retriever", "none")}
-"""Options that depend on the texts or disable retrieval, and are not exchanged."""
+"""Options that depend on the texts or disable retrieval, which are never swapped."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Groups with the parameters of a system; other groups belong to the golden set and its measurement."""
+"""Groups with system parameters; other groups belong to the golden set and its measurement."""
 
 CHANCE = frozenset({"seed", "replicate"})
 
@@ -47,7 +47,7 @@ _HYBRID = ("hybrid_rrf", "hybrid_convex")
 
 @dataclass(frozen=True)
 class AblationCase:
-    """One config: the factor in which it differs from the ablated config, and all of its overrides."""
+    """One config: its difference from the ablated config, and all of its overrides."""
 
     factor: str
     overrides: Overrides
@@ -127,7 +127,7 @@ def other_options(group: str, option: str) -> list[str]:
 
 
 def key_of(line: str) -> str:
-    """Return the key or the group that an override sets."""
+    """Return the key or group set by an override."""
     return line.partition("=")[0].lstrip("+~")
 
 

@@ -36,8 +36,7 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
     if not ablation.same:
         yield Statement(
             "note",
-            "code, data or defaults have changed since the run: its config now has another result, which the changes"
-            " are compared with",
+            "code, data or defaults have changed since the run: the changes are compared with the config's new result",
         )
 
 

@@ -109,7 +109,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
     Exit status: 0 done, 1 a config failed, 2 bad input or config, 129, 130 and 143 interrupted.
     """
-    # Imports and composing allocate many long-lived objects; a collection every 700 of them takes an
+    # Imports and composition allocate many long-lived objects; a collection every 700 of them takes an
     # eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     _exit_with(partial(_command, "run"), list(sys.argv[1:] if arguments is None else arguments))
@@ -140,7 +140,7 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
 
 
 def _command(name: str, arguments: list[str]) -> int:
-    """Run one command, imported on demand, since some are slow to import."""
+    """Run one command, imported on demand because some are slow to import."""
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
 

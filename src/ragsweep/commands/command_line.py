@@ -18,7 +18,7 @@ from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.report.writers.terminal import show
 
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
-METRIC = "only this metric; may be given several times (default: the objective and the metrics of tables)"
+METRIC = "only this metric; can be repeated (default: the objective and the metrics of tables)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,7 +39,7 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 
 def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
-    """Add the options for the form of a printed document."""
+    """Add the options for a printed document's form."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
     if markdown:
@@ -58,12 +58,12 @@ def print_document(document: Document, options: argparse.Namespace | None = None
 
 
 def print_blocks(*blocks: Block) -> None:
-    """Print blocks as one section, for a command that has no other form."""
+    """Print blocks as one section, for a command without other forms."""
     print_document(Document("", [Section(blocks)]))
 
 
 def write_document(path: Path, text: str) -> None:
-    """Write text to a file, creating its folder if necessary; raises InputError if it cannot be written."""
+    """Write text to a file, creating its folder if needed; raises InputError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -75,7 +75,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare by: the wanted ones, else the usual and the labelled ones.
+    """Return the metrics to compare by: the requested ones, else the usual and the labelled ones.
 
     Raises:
         RagsweepError: The questions differ, a config is PARTIAL, a wanted metric cannot be compared, or no label
@@ -91,7 +91,7 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
 
 
 def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, RecordedRun]) -> Document:
-    """Build the document of two configs: what differs, each metric, its notes and slices, and the moved questions."""
+    """Build the document of two configs: their differences, each metric with notes and slices, moved questions."""
     baseline, candidate = runs
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)
@@ -146,8 +146,8 @@ def _details(rows: PairRows) -> Iterator[Statement]:
         if questions < row["scored"]:
             yield Statement(
                 "note",
-                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; not both were scored on the"
-                " others",
+                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; the others lack a score in"
+                " one of them",
                 {"metric": metric, "questions": questions, "scored": row["scored"]},
             )
         yield from _slice_notes(row, [part for part in rows.slices if part["metric"] == metric])

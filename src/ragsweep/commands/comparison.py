@@ -1,4 +1,4 @@
-"""Find the sweep of two recorded configs, and the verdicts on them in it."""
+"""Find the sweep of two recorded configs, and its verdicts on them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +30,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 
 
 def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
-    """Return metric -> verdict on the candidate, in words with the difference, as ``compare`` prints it."""
+    """Return metric -> verdict on the candidate, in words with the difference, as printed by ``compare``."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     pairs = {metric: family.compare(first, second, metric) for metric in metrics}

@@ -33,7 +33,7 @@ _INTERACTIONS = {
     "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
     " average over the evaluated configs, which may differ elsewhere; a full grid shows the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
-    "untestable": "the effects assume that no parameter changes the effect of another, which these configs cannot test",
+    "untestable": "the effects assume that no parameter changes another's effect, which these configs cannot test",
 }
 
 
@@ -47,7 +47,7 @@ def effects(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
-        raise InputError(f"{len(results)} config of this sweep is complete; two are needed")
+        raise InputError(f"{len(results)} config of this sweep is complete; two are required")
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
@@ -56,7 +56,7 @@ def effects(arguments: Sequence[str]) -> int:
 
 
 def effects_document(results: Sequence[Result], metric: str) -> Document:
-    """Build the document of the effects on a metric, main effects first, each kind by its size."""
+    """Build the document of the effects on a metric: main effects first, then interactions, each by size."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)

@@ -43,11 +43,11 @@ shown. fail: the opposite of one is shown. inconclusive: neither, there are too 
 sets or corpora are rejected."""
 _HELP = {
     MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, ndcg_at_10=5%% of the baseline's mean; may
-be given several times, and each must hold""",
+be repeated, and each must hold""",
     LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), ndcg_at_10=+.02 for the
 gain over the baseline""",
     MOST: "upper bound of the mean of a metric where lower is better: latency_mean_ms=300",
-    "slice": """also for the questions with each value of this label (category, say); may be given several times. A
+    "slice": """also for the questions with each value of this label (category, say); can be repeated. A
 slice of fewer than 20 questions can only make the gate fail""",
     "questions": f"""only these questions: ids, one per line; without FILE, those with labels.{CRITICAL} true in the
 golden set""",
@@ -103,22 +103,22 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if not options.conditions:
         raise ConfigError("gate: needs a condition for the candidate: --margin, --at-least or --at-most METRIC=X")
     if options.anchor and options.baseline is None:
-        raise ConfigError("--anchor: is a second baseline; name the last release with --baseline RUN")
+        raise ConfigError("--anchor: adds a second baseline; specify the last release with --baseline RUN")
     if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
-        raise ConfigError(f"gate: {paired[0]} is measured against a baseline; name one with --baseline RUN")
+        raise ConfigError(f"gate: {paired[0]} needs a baseline; specify it with --baseline RUN")
     if options.each and any(one.kind != MARGIN for one in options.conditions):
-        raise ConfigError("--each: applies to a --margin; give --at-least and --at-most in a call of their own")
+        raise ConfigError("--each: applies to --margin only; use --at-least and --at-most in a separate call")
     if options.each and options.slice:
-        raise ConfigError("--each and --slice: --each tests single questions, not slices; give one of the two")
+        raise ConfigError("--each and --slice: --each tests single questions, not slices; use only one of them")
     if options.anchor and not any(one.paired for one in options.conditions):
-        raise ConfigError("--anchor: is compared with the candidate by --margin METRIC=X; give one")
+        raise ConfigError("--anchor: requires --margin METRIC=X")
     if options.each and options.labels:
-        raise ConfigError("--each and --labels: labels correct means, and --each tests questions; give one of the two")
+        raise ConfigError("--each and --labels: labels correct means, but --each tests questions; use only one of them")
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
     if twice := [key for n, key in enumerate(keys) if key in keys[:n]]:
-        raise ConfigError(f"--margin: {twice[0][0]} has two margins; give one")
+        raise ConfigError(f"--margin: {twice[0][0]} has two margins; specify one")
     return options
 
 
@@ -134,13 +134,13 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
         form = "METRIC=NUMBER, such as context_recall=.70"
         if kind == MARGIN:
             form = "METRIC=NUMBER or METRIC=NUMBER%, such as ndcg_at_10=.02"
-        raise ConfigError(f'--{kind.replace(" ", "-")}: "{text}" is none; write {form}')
+        raise ConfigError(f'--{kind.replace(" ", "-")}: "{text}" is invalid; write {form}')
     gain = kind == LEAST and size.startswith("+")
     return Condition(metric, number / 100 if relative else number, GAIN if gain else kind, relative)
 
 
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
-    """Read question ids, one per line; a line that begins with # is a comment.
+    """Read question ids, one per line; lines that begin with # are comments.
 
     Raises InputError for a file that cannot be read or names no question, and for unknown questions.
     """
@@ -155,12 +155,12 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
         chosen[name] = None
     faults.raise_any()
     if not chosen:
-        raise InputError(f"{path}: names no question; write ids, one per line")
+        raise InputError(f"{path}: contains no question ids; write one per line")
     return list(chosen)
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids of a file, else of the questions with the label; raises InputError if there are none."""
+    """Return the ids in a file, else of the questions with the label; raises InputError if there are none."""
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
@@ -169,7 +169,7 @@ def _listed(file: str, result: Result) -> list[str]:
 
 
 def marked_questions(result: Result) -> list[str]:
-    """Return the ids of the questions that the golden set marks as critical."""
+    """Return the ids of the questions marked as critical in the golden set."""
     marks = result.questions.get(CRITICAL, ())
     names = map(str, result.questions["question_id"])
     return [name for name, mark in zip(names, marks, strict=False) if str(mark).casefold() == "true"]
@@ -274,7 +274,7 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):
             if (label, metric) not in sliced:
-                yield f"{metric}: no question that has it has a {label}, so that there is no slice"
+                yield f"{metric}: no question with a score has a {label}, so there are no slices"
     yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
     yield from (correction(check, check.judged) for check in checks if check.judged)
     if any(check.judged for check in checks) and any(check.label for check in checks):

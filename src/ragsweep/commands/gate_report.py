@@ -26,7 +26,7 @@ _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "h
 class GateDecision:
     """The decision of a gate, and its basis. A rejected pair has a reason and no checks.
 
-    ``decisions`` has the decision against each baseline, if there is an anchor as well.
+    ``decisions`` has the decision against each baseline, if there is an anchor.
     """
 
     decision: Decision
@@ -53,7 +53,7 @@ def correction(check: Check, judged: Gate) -> str:
 
     where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
     if math.isnan(check.found.low):
-        return f"{where}: not corrected, so not decided; as judged {basis(judged)}"
+        return f"{where}: not corrected, so undecided; as judged {basis(judged)}"
     return f"{where}: as judged {basis(judged)}; corrected by {check.labels} labels {basis(check.found)}"
 
 
@@ -120,7 +120,7 @@ def _row(check: Check) -> Row:
 
 
 def _facts(decision: GateDecision) -> dict[str, Any]:
-    """Return the decision in JSON types; ``checks`` is a table as MLflow's log_table writes it."""
+    """Return the decision in JSON types; ``checks`` is a table in the format of MLflow's log_table."""
     facts = decision.candidate.result.run.dataset
     variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
     return {

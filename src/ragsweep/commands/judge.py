@@ -48,7 +48,7 @@ def judge(arguments: Sequence[str]) -> int:
     twice = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
-        command.add_argument("--metric", action="append", help="only this metric; may be given several times")
+        command.add_argument("--metric", action="append", help="only this metric; can be repeated")
         command.add_argument("--json", action="store_true", help="for programs")
         add_path(command)
     options = parser.parse_args(arguments or ["--help"])
@@ -81,7 +81,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
 
 
 def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
-    """Build the document of the agreement of judges with people; ``weighted``: the questions have weights."""
+    """Build the document of the agreement of judges with humans; ``weighted``: the questions have weights."""
     unused = "all shares and means here are of verdicts: the weights of questions are not used"
     blocks = [notes(_statements(calibration)) for calibration in found]
     blocks += [lines(Statement("note", unused))] if weighted else []
@@ -91,12 +91,12 @@ def calibration_document(found: Sequence[Calibration], weighted: bool) -> Docume
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     """Return labels as metric -> question -> value.
 
-    Raises InputError for labels of several answers to one question, which need a run to choose from.
+    Raises InputError for labels of several answers to one question, which need a run to select from.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.question in (known := scores.setdefault(label.metric, {})):
-            raise InputError(f'{label.metric}: "{label.question}" has labels of several answers; give the run, --run')
+            raise InputError(f'{label.metric}: "{label.question}" has labels of several answers; add --run RUN')
         known[label.question] = label.value
     return scores
 
@@ -120,7 +120,7 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
 
 
 def _reasons(result: Result, metric: str) -> dict[str, str]:
-    """Return why questions have no score of a metric."""
+    """Return why questions have no score in a metric."""
     return {question: missing_reason(result, n, metric) for n, question in enumerate(result.questions["question_id"])}
 
 

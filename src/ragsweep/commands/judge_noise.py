@@ -16,16 +16,16 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of the noise floor of the chosen metrics, else of all judged ones that both runs have."""
+    """Build the document of the noise floor of the chosen metrics, else of all judged metrics that both runs have."""
     first, second = (find_run(options.path, run).result for run in options.runs)
     scores, others = scores_by_question(first), scores_by_question(second)
     shared = [name for name in scores if name in others]
     for name in options.metric or ():
         if name not in shared:
-            raise InputError(f'not both runs have the metric "{name}"{nearest(name, shared)}')
+            raise InputError(f'one of the runs lacks the metric "{name}"{nearest(name, shared)}')
     metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
     if not metrics:
-        raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
+        raise InputError(f"the runs share no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
     floors, weights = {}, dict(zip(first.questions["question_id"], first.questions.get(WEIGHT, ()), strict=False))
     for name in metrics:
         both = [question for question in scores[name] if question in others[name]]
@@ -40,7 +40,7 @@ def noise_document(options: argparse.Namespace) -> Document:
         text = f"the runs differ in more than chance: {', '.join(differing)}"
         statements.append(Statement("warning", text, {"differing": differing}))
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both have the same judge.replicate: stored verdicts are the same ones, not new ones"
+        same = "both have the same judge.replicate, so their stored verdicts are identical"
         statements.append(Statement("warning", same))
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
     facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}

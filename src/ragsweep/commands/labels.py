@@ -16,7 +16,7 @@ Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 
 
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
-    """Read labels of the answers of recorded configs; none without a file.
+    """Read labels of the answers of recorded configs; empty without a file.
 
     Raises InputError for faults of the file, and for labels outside the scale of their metric.
     """
@@ -26,7 +26,7 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 
 
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
-    """Raise InputError for labels outside the bounds of their metric, as the configs of the results define it."""
+    """Raise InputError for labels outside the bounds of their metric, as defined by the results' configs."""
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:
@@ -44,7 +44,7 @@ def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
 
 
 def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError if no label is of a metric that the command compares."""
+    """Raise InputError unless a label is of a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
@@ -69,11 +69,11 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
         if part.name == metric:
             low, high = part.bounds
             return (-math.inf if low is None else low), (math.inf if high is None else high)
-    raise ConfigError(f"the bounds of {metric} are unknown, as the recorded config does not define it")
+    raise ConfigError(f"the bounds of {metric} are unknown, because the recorded config does not define it")
 
 
 def scores_by_question(result: Result) -> Scores:
-    """Return the scores of an evaluated config that were measured."""
+    """Return the measured scores of an evaluated config."""
     return {
         name: {
             question: float(value)

@@ -1,4 +1,4 @@
-"""The page of two configs, and the files beside it."""
+"""The page of two configs, and the files next to it."""
 
 import math
 from collections.abc import Iterator
@@ -130,7 +130,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
 
 
 def _quality(report: PairReport) -> str:
-    """Return the metric with most distinct values: a chart of hits and misses shows little."""
+    """Return the metric with the most distinct values: a chart of hits and misses shows little."""
     names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
     different = report.results[1].questions
     return max(names, key=lambda name: len(set(different[name])), default=str(report.rows[0]["metric"]))

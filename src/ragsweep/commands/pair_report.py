@@ -73,7 +73,7 @@ class PairReport:
 
     @cached_property
     def improvements(self) -> list[tuple[str, str, Check]]:
-        """Test the improvements that the candidate's targets set: metric, "minimal" or "ideal", and the decision."""
+        """Test the improvements set by the candidate's targets: metric, "minimal" or "ideal", and the decision."""
         before, after = self.results
         found = []
         for metric, target in (after.run.config.get("targets") or {}).items():
@@ -188,7 +188,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 
 
 def stage_means(result: Result) -> dict[str, float]:
-    """Return the mean time in ms of a question: of retrieval, of generation, and of all."""
+    """Return the mean time per question in ms: of retrieval, of generation, and in total."""
     means = {stage: found["mean_ms"] for stage, found in result.summaries.latency.items()}
     retrieval = sum(value for stage, value in means.items() if stage != GENERATE)
     generate = {GENERATE: means[GENERATE]} if GENERATE in means else {}

@@ -75,19 +75,19 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     add_path(parser)
     options = parser.parse_args(arguments)
     if len(options.runs) > 2:
-        raise ConfigError(f"power: takes one run or two, given {len(options.runs)}; pass repetitions with --repeat")
+        raise ConfigError(f"power: accepts one or two runs, got {len(options.runs)}; pass repetitions with --repeat")
     if not options.runs and options.questions is None:
-        raise ConfigError("power: give a RUN, or --questions N to plan a golden set before it is annotated")
+        raise ConfigError("power: specify a RUN, or --questions N to plan a golden set before annotation")
     if options.questions is None and (options.clusters is not None or options.cost_per_question is not None):
-        raise ConfigError("--clusters and --cost-per-question: belong to a plan; give its --questions N, too")
+        raise ConfigError("--clusters and --cost-per-question: require --questions N, because they describe a plan")
     if options.questions is not None and options.repeat:
-        raise ConfigError("--repeat: a plan with --questions has no repetitions; leave one of the two out")
+        raise ConfigError("--repeat: a plan with --questions has no repetitions; use only one of them")
     if options.cost_per_question is not None and not 0 <= options.cost_per_question < math.inf:
-        raise ConfigError(f"--cost-per-question: must be 0 or more, given {options.cost_per_question:g}")
+        raise ConfigError(f"--cost-per-question: must be at least 0, got {options.cost_per_question:g}")
     if options.effect is not None and not (options.effect > 0 and math.isfinite(options.effect)):
-        raise ConfigError(f"--effect: must be above 0, given {options.effect:g}")
+        raise ConfigError(f"--effect: must be above 0, got {options.effect:g}")
     if options.configs is not None and options.configs < 1:
-        raise ConfigError(f"--configs: must be at least 1, given {options.configs}")
+        raise ConfigError(f"--configs: must be at least 1, got {options.configs}")
     return options
 
 

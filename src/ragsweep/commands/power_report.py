@@ -25,7 +25,7 @@ FEW_CLUSTERS = (
 
 
 class PowerFindings(NamedTuple):
-    """What the questions of one config, or of two, can show.
+    """What the questions of one or two configs can show.
 
     ``rows``: one per metric. ``noise``: metric -> the noise of each repetition. ``siblings``: the number of configs of
     the sweep that the runs belong to, or 0.
@@ -40,7 +40,7 @@ class PowerFindings(NamedTuple):
 
 
 class GoldenSetPlan(NamedTuple):
-    """A planned golden set: what its questions could show of each metric, by kind of change."""
+    """A planned golden set: the differences that its questions could show per metric, by kind of change."""
 
     runs: Sequence[RecordedRun]
     design: Design
@@ -121,7 +121,7 @@ def _cells(row: Row, compared: str) -> list[str]:
 
 def _noise_text(noise: Noise, unit: str) -> str:
     if math.isnan(noise.spread):
-        return f"{noise.n} questions that both scored; two are needed"
+        return f"{noise.n} questions scored by both; two are required"
     return (
         f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
         f" run; {noise.changed:.0%} of {noise.n:,} questions changed"

@@ -44,7 +44,7 @@ def report(arguments: Sequence[str]) -> int:
     ledger = open_ledger(options.path)
     sweeps = ledger.sweeps()
     if not sweeps:
-        raise InputError(f"{options.path}: no sweep was run; ragsweep run -m sweeps=demo runs one")
+        raise InputError(f"{options.path}: no sweep has been run; try ragsweep run -m sweeps=demo")
     sweep = sweeps[-1] if options.sweep is None else find_sweep_record(ledger, options.path, options.sweep)
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
     if not (summary.results or summary.failures):
@@ -68,7 +68,7 @@ def _history(path: str, name: str) -> int:
     """Write the page of all sweeps of a ledger."""
     sweeps = [RecordedSweep(*one) for one in recorded_sweeps(open_ledger(path))]
     if not sweeps:
-        raise InputError(f"{path}: no config of a sweep was measured in full; ragsweep run -m sweeps=demo runs one")
+        raise InputError(f"{path}: no config of a sweep was fully measured; try ragsweep run -m sweeps=demo")
     return _write_page(name, as_html(history_document(sweeps), Secrets()))
 
 
@@ -83,4 +83,4 @@ def _write(name: str, content: bytes) -> None:
     try:
         Path(name).write_bytes(content)
     except OSError as fault:
-        raise InputError(f"{name}: cannot be written: {fault.strerror}; give another file with -o") from fault
+        raise InputError(f"{name}: cannot be written: {fault.strerror}; choose another file with -o") from fault

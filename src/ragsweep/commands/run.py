@@ -18,7 +18,7 @@ _REFUSED = {
     " conf/experiment/NAME.yaml",
     "--experimental-rerun": "repeat the same overrides; stored results are reused",
 }
-"""Options of Hydra without a meaning here, and their replacement."""
+"""Unsupported options of Hydra, and their replacements."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--package", "-p")
     parser.add_argument("--run", "-r", action="store_true")  # the default
-    # The options that Hydra handles alone.
+    # Options handled by Hydra.
     parser.add_argument("--help", "-h", action="store_true")
     parser.add_argument("--hydra-help", action="store_true")
     parser.add_argument("--version", action="store_true")
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         parser.add_argument(*option.split(), action=_refusal(option, instead), nargs="?")
     flags, rest = parser.parse_known_args(arguments)
     if flags.multirun and (flags.cfg or flags.info):
-        raise RagsweepError("-m sweeps, and --cfg and --info show a config: give one of them")
+        raise RagsweepError("-m runs a sweep, whereas --cfg and --info show a config: use only one of them")
     # `mlflow run -P overrides="a=1 b=2"` passes them as one word.
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]

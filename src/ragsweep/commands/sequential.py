@@ -1,4 +1,4 @@
-"""The preconditions of ``ragsweep gate --sequential``, and the range of a metric that its bets require."""
+"""The preconditions of ``ragsweep gate --sequential``, and the metric range required by its bets."""
 
 import argparse
 import math
@@ -10,8 +10,8 @@ from ragsweep.core.results import Result
 from ragsweep.golden.partition import ALL
 
 LOST_POWER = (
-    "--sequential is valid at any look and takes more questions: with 500 hit-or-miss questions, margin .05 and equal"
-    " configs it passes in 51 % of cases, a gate that looks once in 90 %"
+    "--sequential is valid at any look but needs more questions: with 500 hit-or-miss questions, margin .05 and equal"
+    " configs it passes in 51 % of cases, a single-look gate in 90 %"
 )
 
 
@@ -19,19 +19,19 @@ def check_sequential(options: argparse.Namespace) -> None:
     """Raise ConfigError for options of a gate that are undefined for a suite that grows between looks."""
     for condition in options.conditions:
         if condition.relative:
-            fact = f"{condition} is a share of a mean that differs from look to look"
-            raise ConfigError(f"--sequential: {fact}; give a margin in the metric's unit")
+            fact = f"{condition} is a share of a mean, which changes between looks"
+            raise ConfigError(f"--sequential: {fact}; use a margin in the metric's unit")
     if options.each:
-        raise ConfigError("--sequential and --each: --each tests questions without sampling; give one of the two")
+        raise ConfigError("--sequential and --each: --each tests questions without sampling; use only one of them")
     if options.labels:
-        raise ConfigError("--sequential and --labels: bets need all questions, labels are a sample; give one of them")
+        raise ConfigError("--sequential and --labels: labels are a sample, but bets need all questions; use one")
     if options.questions is not None:
-        fact = "all questions of an earlier look must stay, which a list does not ensure"
-        raise ConfigError(f"--sequential and --questions: {fact}; give one of the two")
+        fact = "all questions of an earlier look must be kept, which a list does not ensure"
+        raise ConfigError(f"--sequential and --questions: {fact}; use only one of them")
 
 
 def metric_range(results: Sequence[Result], metric: str) -> float:
-    """Return the width of a metric's range, by the definitions in the configs of some results.
+    """Return the width of a metric's range, by the definitions in the results' configs.
 
     Raises ConfigError for a metric without bounds, and for a result on questions that change as the set grows.
     """
@@ -46,5 +46,5 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     lowest, highest = [low for low, _ in ends], [high for _, high in ends]
     spread = max(highest) - min(lowest)
     if not math.isfinite(spread):
-        raise ConfigError(f"--sequential: {metric} has no bounds, on which its bets depend; gate it without it")
+        raise ConfigError(f"--sequential: {metric} has no bounds, which the bets require; gate it without --sequential")
     return spread

@@ -100,7 +100,7 @@ def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[st
 
 
 def _losses(result: Result) -> Iterator[Block]:
-    """Yield where evidence was lost, and a hybrid against its legs."""
+    """Yield the stages that lost evidence, and a hybrid against its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
         yield Table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
@@ -116,7 +116,7 @@ def _missed_document(result: Result, metric: str) -> Document:
     """Build the document of the questions with the worst possible score, with their retrieved chunks."""
     summary, columns = result.summaries.metrics[metric], result.questions
     if summary.higher_is_better is not True or summary.unit:
-        raise InputError(f"--missed: a score of 0 in {metric} is not a miss; name another metric with --metric")
+        raise InputError(f"--missed: a score of 0 in {metric} is not a miss; choose another metric with --metric")
     scores = columns[metric]
     missed = [n for n, score in enumerate(scores) if score == 0]
     text = f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0"

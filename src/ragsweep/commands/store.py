@@ -17,9 +17,9 @@ from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, contents, read_results
 
 _LIST = "show the stored stages (the default command)"
-_COMMANDS = {"list": _LIST, "evict": "remove the entries that fulfil all given conditions"}
-_CONDITION = """store evict: give a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
---quarantine, --all; entries that fulfil all given ones are removed"""
+_COMMANDS = {"list": _LIST, "evict": "remove the entries that meet all given conditions"}
+_CONDITION = """store evict: specify a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
+--quarantine, --all; entries that meet all of them are removed"""
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -78,7 +78,7 @@ def read_size(text: str) -> int:
     """Return a size such as 500MB or 2 GiB in bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
     if not match:
-        raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, given "{text}"')
+        raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, got "{text}"')
     return int(float(match[1]) * _SIZES[match[2]])
 
 
@@ -86,7 +86,7 @@ def read_age(text: str) -> float:
     """Return an age such as 12h or 30d in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
     if not match:
-        raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, given "{text}"')
+        raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, got "{text}"')
     return float(match[1]) * _AGES[match[2]]
 
 

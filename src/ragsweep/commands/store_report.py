@@ -12,7 +12,7 @@ from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults
 
 LEFTOVERS = {"pieces": "pieces of interrupted computations", "quarantine": "quarantine", "temporary": "temporary files"}
-SHORT = 12  # shown characters of an address
+SHORT = 12  # displayed characters of an address
 
 
 class Listing(NamedTuple):
@@ -50,9 +50,9 @@ def _named(place: StorePlace, origin: str) -> Block:
 def _notes(listing: Listing) -> Iterator[Statement]:
     yield _disk(listing.place, listing.contents)
     if gone := sum(not item.there for item in listing.contents.items):
-        yield Statement("gone", f"{_count_entries(gone)} without data: computed again when needed", {"gone": gone})
+        yield Statement("gone", f"{_count_entries(gone)} without data: recomputed when needed", {"gone": gone})
     for path in listing.place.unknown():
-        yield Statement("unknown", f"{path.relative_to(listing.place.folder)} is not the store's, and left alone")
+        yield Statement("unknown", f"{path.relative_to(listing.place.folder)} is not the store's; skipped")
     if listing.unread:
         yield Statement("warning", f"{listing.unread}; the sweeps that used an entry are unknown")
 
@@ -147,13 +147,13 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
             sums = _sums(group)
             rows.append([stage, str(len(group)), spelled(sums["bytes"]), duration(sums["seconds"])])
         sections.append(Section([Table(["remove", ">count", ">size", ">took to compute"], rows)]))
-    text = _amount(items) or "nothing: no entry fulfils all conditions"
+    text = _amount(items) or "nothing: no entry meets all conditions"
     sections.append(Section([lines(Statement("remove", text, {"items": len(items)}))]))
     return Document("Eviction", sections)
 
 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
-    """Build the document of the removed items; ``kept`` is the reason why the database keeps unused space."""
+    """Build the document of the removed items; ``kept`` is why the database keeps unused space."""
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]
     done = Statement("removed", _amount(removed) or "nothing", {"removed": len(removed)})

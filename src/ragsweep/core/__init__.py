@@ -1,1 +1,1 @@
-"""Vocabulary: data between stages, protocols of parts, specs and addresses, building a part, results, errors."""
+"""Shared vocabulary: data between stages, protocols of parts, specs and addresses, part building, results, errors."""

@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The number of calls and their tokens; ``estimated`` where the service did not count the tokens."""
+    """The number of calls and their tokens; ``estimated`` if the service did not report token counts."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -41,41 +41,41 @@ class Usage(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Output of a generator for one request, or the reason why there is none.
+    """Output of a generator for one request, or the reason why it failed.
 
-    ``failed`` is a reason (see missing.py) and empty where there is an answer; a failed answer is never stored.
-    ``abstained``: the generator declined, by a threshold or by the words of its prompt.
+    ``failed`` is a reason (see missing.py), empty on success; a failed answer is never stored.
+    ``abstained``: the generator declined, because of a threshold or a refusal phrase of its prompt.
     """
 
     text: str = ""
     abstained: bool = False
     failed: str = ""
-    support: float = float("nan")  # the generator's confidence, where it has one; used by the risk-coverage curve
-    seconds: float = float("nan")  # of this answer alone; needed unless it failed: without them it has no latency
+    support: float = float("nan")  # the generator's confidence, NaN if it has none; used by the risk-coverage curve
+    seconds: float = float("nan")  # duration of this answer; required for its latency unless it failed
     usage: Usage = Usage()
-    model: str = ""  # as the service names it
-    thoughts: str = ""  # of a reasoning model before its answer; never scored
-    money: float = float("nan")  # price of the usage, set when a row is read; never stored. NaN: no price is known
+    model: str = ""  # the name that the service returned
+    thoughts: str = ""  # a reasoning model's output before its answer; never scored
+    money: float = float("nan")  # price of the usage, set when a row is read, never stored; NaN if unknown
 
 
 class Route(NamedTuple):
-    """A router's decision whether a question needs the corpus.
+    """A router's decision on whether a question needs the corpus.
 
-    ``failed`` is a reason and empty where there is a decision. After a failure the corpus is searched, and the next run
-    asks the router again.
+    ``failed`` is a reason, empty on success. After a failure the corpus is searched, and the next run calls the router
+    again.
     """
 
     search: bool = True
-    score: float = float("nan")  # the higher, the more it is conversation; NaN if the router has no score
+    score: float = float("nan")  # higher means more conversational; NaN if the router has no score
     failed: str = ""
     usage: Usage = Usage()
 
 
 class Response(NamedTuple):
-    """Output of an external system for one request, and the context it used, best first.
+    """Output of an external system for one request, and the context that it used, best first.
 
-    A passage's name is the id that the system gave it (a document, or a document's span). Name and text may be empty.
-    ``scores`` has one score a passage, or is empty.
+    A passage's name is the id from the system (a document, or a span of one). Name and text may be empty.
+    ``scores`` has one score per passage, or is empty.
     """
 
     answer: Answer = Answer()
@@ -93,16 +93,16 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and the reason; one in missing.CALL_FAILURES is never stored."""
+    """Output of a judge for one case: a value, or NaN and a reason; those in missing.CALL_FAILURES are never stored."""
 
     value: float = float("nan")
     reason: str = ""
     usage: Usage = Usage()
-    suspicious: bool = False  # the judged text contains what may be instructions to the judge
-    spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
-    model: str = ""  # the judge model as the config names it, by which the judgement is priced
-    words: str = ""  # the judge's own reasons, a line each
-    money: float = float("nan")  # as that of an answer
+    suspicious: bool = False  # the judged text may contain instructions to the judge
+    spread: float = float("nan")  # standard deviation between samples, if judged repeatedly
+    model: str = ""  # the judge model's name in the config, which determines the price
+    words: str = ""  # the judge's reasons, one per line
+    money: float = float("nan")  # as in Answer
 
 
 class RequestSize(NamedTuple):
@@ -114,18 +114,18 @@ class RequestSize(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """The highest cost of one request or case before it is made; NaN where it is unknown."""
+    """The highest possible cost of one request or case before the call; NaN where unknown."""
 
     calls: float
     tokens_in: float
     tokens_out: float
-    model: str = ""  # whose price applies
+    model: str = ""  # the model whose price applies
 
 
 class Answers(NamedTuple):
     """The answers to all questions under one config, with their contexts.
 
-    ``passages`` are those in the generator's request; ``cut`` counts those beyond the token budget (questions,).
+    ``passages`` are those in the generator's request; ``cut`` counts those over the token budget (questions,).
     """
 
     answers: Sequence[Answer]

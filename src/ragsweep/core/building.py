@@ -20,7 +20,7 @@ from ragsweep.core.trust import find_class
 class Builder:
     """Build each distinct part once: two configs that share an embedder share the loaded model.
 
-    ``connect`` is called once with every part, to give it the objects that the parts of a command share.
+    ``connect`` is called once with every part, to provide the objects that all parts of a command share.
     """
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
@@ -36,7 +36,7 @@ class Builder:
         """
         try:
             text = json.dumps(node)
-        except TypeError:  # no plain values: not from a config
+        except TypeError:  # not plain values: not from a config
             return self._build(node, where)
         if text not in self._by_config:
             self._by_config[text] = self._build(node, where)
@@ -44,7 +44,7 @@ class Builder:
 
     def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
-            raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
+            raise ConfigError(f"{where}: must be a part, a mapping with _target_, got {node!r}")
         made = find_class(str(node["_target_"]), where)
         arguments = {str(key): value for key, value in node.items() if key != "_target_"}
         _check_keys(made, arguments, where)
@@ -54,7 +54,7 @@ class Builder:
         complete = {name: parameter.default for name, parameter in _parameters(made).items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
-        # Operational parameters are not in the spec, but another device needs another object.
+        # Operational parameters are not in the spec, but a different device needs a different object.
         key = f"{spec.digest} {sorted((name, repr(arguments[name])) for name in operational if name in arguments)}"
         if key not in self._made:
             self._made[key] = _construct(made, values, spec, where)
@@ -73,7 +73,7 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError if a part fits none of the protocols, naming what it lacks of the nearest one."""
+    """Raise ConfigError if a part satisfies no protocol, naming the members missing from the closest one."""
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:
@@ -90,7 +90,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def public_name(made: type) -> str:
-    """Return the name of a class in Specs: for our own parts the name that ``_target_`` takes."""
+    """Return a class's name in Specs: for built-in parts, the name that ``_target_`` takes."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
@@ -119,10 +119,10 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the version in the class's own TRAITS, else a hash of its source: an edited part has another identity.
+    """Return the version in the class's own TRAITS, else a hash of its source, so that an edit changes the identity.
 
     For a class outside this package the hash covers the whole module and its imports from the same package: results may
-    depend on constants and functions beside the class.
+    depend on other constants and functions there.
     """
     stated = traits_of(made).version
     if stated is not None:
@@ -147,18 +147,18 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters)}')
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in arguments:
-            raise ConfigError(f"{where}.{name}: {made.__name__} needs a value; give {where}.{name}=...")
+            raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set {where}.{name}=...")
 
 
 def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     hints = typing.get_type_hints(vars(made).get("__init__", made))
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
-            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, given {value!r}")
+            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}")
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Check a plain value (number, text, choice) against a type hint; all other hints are left to the part."""
+    """Check a plain value (number, text, choice) against a type hint; other hints are not checked."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))

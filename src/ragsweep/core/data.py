@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[Any]]
 """The result of a stage: named arrays only, so that it can be stored without pickle."""
 
 NO_CHUNK = -1
-"""Pads a ranking that is shorter than its depth."""
+"""Padding of a ranking that is shorter than its depth."""
 
 
 # --- corpus and questions ----------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ NO_CHUNK = -1
 class Corpus:
     """The documents, in the order of their file.
 
-    A document is a title (may be empty) and a text; character spans always refer to the text. The title is put before
+    A document is a title (may be empty) and a text; character spans always refer to the text. The title is prepended to
     every chunk of its document. ``page_starts``: where each page of a paged document begins in its text.
     """
 
@@ -50,23 +50,23 @@ class Corpus:
 
     @cached_property
     def characters(self) -> int:
-        """Count the characters of all texts, a measure of the work."""
+        """Count the characters of all texts, as a measure of the work."""
         return sum(map(len, self.texts))
 
     @cached_property
     def digest(self) -> str:
-        """Hash ids, titles and texts: equal content has an equal digest in any location."""
+        """Hash ids, titles and texts; independent of the files' location."""
         return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The place of an answer: a document, and in it, where the answer is local, a short anchor quote."""
+    """The location of an answer: a document and, for a local answer, a short anchor quote."""
 
     document: str
     anchor: str | None = None
-    start: int | None = None  # where the anchor begins in the text, for an anchor that occurs more than once
-    grade: float = 1.0  # 0 and below: judged, and not relevant
+    start: int | None = None  # offset of the anchor in the text, if it occurs more than once
+    grade: float = 1.0  # 0 or below: judged not relevant
     where: str = field(default="", compare=False)  # "file:line" of the label, for messages
 
 
@@ -80,39 +80,39 @@ class Question:
     answerable: bool = True
     unanswerable_type: str | None = None
     needs_retrieval: bool = True  # False for conversation
-    references: tuple[str, ...] = ()  # alternative right answers
+    references: tuple[str, ...] = ()  # alternative correct answers
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)  # by which results are grouped: language, ...
-    distractors: tuple[str, ...] = ()  # documents that resemble the right ones and are wrong
+    distractors: tuple[str, ...] = ()  # documents similar to the relevant ones, but wrong
     section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; the config (query=) decides how it is searched with
-    query: str = ""  # the search query that replaces the text
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, for its metrics: JSON values
+    history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
+    query: str = ""  # the search query, if it differs from the text
+    fields: Mapping[str, Any] = field(default_factory=dict)  # fields of a task's case for its metrics, as JSON values
     weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all questions or none
     where: str = field(default="", compare=False)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Return the right answers; the keywords if there are none."""
+        """Return the correct answers, or the keywords if there are none."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
 @dataclass(frozen=True)
 class GoldenSet:
-    """The questions of one evaluation, and a count of those left out with the reason."""
+    """The questions of one evaluation, and the counts of omitted ones by reason."""
 
     questions: tuple[Question, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    repeated_passages: bool = False  # an anchor found in another document too marks the same passage there
+    repeated_passages: bool = False  # an anchor also marks its occurrences in other documents
 
     @cached_property
     def digest(self) -> str:
-        """Hash the questions, their labels and, where they differ, weights: an edited file is another golden set.
+        """Hash the questions, their labels and, where they differ, weights: an edited file is a different golden set.
 
-        Of weights only ratios count, to nine digits.
+        Only ratios of weights count, to nine digits.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -132,13 +132,13 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """Hash what questions expect beyond their labels: distractors, sections and counts, which few metrics read."""
+        """Hash the expectations beyond labels: distractors, sections and counts, which few metrics read."""
         counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
         return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
 
 def weights_of(questions: Sequence[Question]) -> list[float] | None:
-    """Return the weights of questions; None where all count alike."""
+    """Return the weights of questions; None where all weights are equal."""
     weights = [1.0 if question.weight is None else question.weight for question in questions]
     return weights if len(set(weights)) > 1 else None
 
@@ -154,7 +154,7 @@ def describe_weights(weights: Sequence[float]) -> str:
 
 
 class Division(NamedTuple):
-    """The side of a partition that the questions of a golden set belong to."""
+    """The side of a partition that a golden set's questions belong to."""
 
     name: str  # "tune" or "holdout"
     digest: str  # of the partition: the side of every question
@@ -169,14 +169,14 @@ class Dataset:
     name: str
     corpus: Corpus
     golden: GoldenSet
-    notes: tuple[str, ...] = ()  # for the user: how it was read
+    notes: tuple[str, ...] = ()  # notes for the user on how it was read
     division: Division | None = None  # None: all questions, or the sample that the config draws
-    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # search text -> ids of documents that are
-    # taken out of its rankings
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # search text -> ids of documents to
+    # remove from its rankings
 
 
 class Spans(NamedTuple):
-    """The place of each chunk: chunk n is ``texts[document[n]][start[n]:end[n]]``. Ordered by document, then start."""
+    """The position of each chunk: chunk n is ``texts[document[n]][start[n]:end[n]]``. Sorted by document and start."""
 
     document: Integers
     start: NDArray[np.int64]
@@ -185,7 +185,7 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunks:
-    """The retrieved unit: spans of a corpus. ``address`` identifies the chunking."""
+    """The retrieval units: spans of a corpus. ``address`` identifies the chunking."""
 
     corpus: Corpus
     spans: Spans
@@ -196,7 +196,7 @@ class Chunks:
         return len(self.spans.document)
 
     def text(self, position: int) -> str:
-        """Return the indexed text: the document's title, where it has one, and the span."""
+        """Return the indexed text: the document's title, if any, and the span."""
         document = int(self.spans.document[position])
         body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
         title = self.corpus.titles[document]
@@ -204,7 +204,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """Vectors of all chunks (chunks, dimension), and how many tokens each has and how many the model read."""
+    """Vectors of all chunks (chunks, dimension); token counts of each, and how many of them the model read."""
 
     vectors: Floats
     tokens: Integers
@@ -212,7 +212,7 @@ class Embeddings(NamedTuple):
 
 
 class TokenVectors(NamedTuple):
-    """Vectors of the single tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
+    """Vectors of the individual tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
 
     ``vectors`` is float16, (tokens, dimension); ``start`` is (chunks + 1,).
     """
@@ -237,7 +237,7 @@ class Rankings(NamedTuple):
     chunks: str = ""
 
     def first(self, length: int) -> Rankings:
-        """Cut every ranking to its first ``length`` places."""
+        """Cut every ranking to its first ``length`` ranks."""
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
     @property
@@ -247,19 +247,19 @@ class Rankings(NamedTuple):
 
 
 class IndexComparison(NamedTuple):
-    """Results of a leg with an approximate index beside those of exact search; ranks are those of evidences."""
+    """Results of a leg's approximate index and of exact search; ranks are per evidence."""
 
     found: Rankings
     exact: Rankings
-    found_rank: NDArray[np.int64]  # (evidences,), as EvaluationView.first_rank
+    found_rank: NDArray[np.int64]  # (evidences,), as in EvaluationView.first_rank
     exact_rank: NDArray[np.int64]
 
 
-# --- what is scored ------------------------------------------------------------------------------------------------
+# --- scoring -------------------------------------------------------------------------------------------------------
 
 
 class Scores(NamedTuple):
-    """One metric for every question: NaN where it could not be measured, and there a reason (else an empty string)."""
+    """One metric for every question: NaN where it could not be measured, with a reason there (else an empty string)."""
 
     values: NDArray[np.float64]
     reasons: NDArray[np.str_]
@@ -277,22 +277,22 @@ class EvaluationView:
     questions: Sequence[Question]
     rankings: Rankings  # after fusion and reranking, to full depth
     top_k: int  # the first top_k chunks are the context
-    evidence_question: NDArray[np.int64]  # which question an evidence belongs to
+    evidence_question: NDArray[np.int64]  # the question of each evidence
     grade: NDArray[np.float64]
     first_rank: NDArray[np.int64]
     credited_rank: NDArray[np.int64]
     evidence_covered: NDArray[np.float64]  # share of the evidence's characters that are in the context
     context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers an evidence of the question
-    context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
-    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that are in an evidence
-    latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
+    context_tokens: NDArray[np.int64]  # (questions, top_k), by the fixed tokenizer; 0 where padded
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): the number inside an evidence
+    latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds per question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
-    context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
+    context_length: NDArray[np.int64] | None = None  # (questions,): set if a token budget may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
-    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one a question
-    routes: Sequence[Route] | None = None  # one a question; None where the config names no router
+    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
+    routes: Sequence[Route] | None = None  # one per question; None without a router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
-    queries: Sequence[Answer] | None = None  # one a question: the written query; None without a query writer
+    queries: Sequence[Answer] | None = None  # one per question: the written query; None without a query writer
     output: OutputReader | None = None  # reads answers for the metrics of a task
 
     @property

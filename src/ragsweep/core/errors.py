@@ -1,4 +1,4 @@
-"""Errors that a user can cause. Each states the fact, the value given and the way out; the exit status is 2."""
+"""Errors that a user can cause. Each states the fact, the value and the way out; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SHOWN = 20
-"""How many faults of one file are printed; the rest are counted."""
+"""The number of faults printed per file; the rest are counted."""
 
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
@@ -24,21 +24,21 @@ class RagsweepError(Exception):
 
 
 class InputError(RagsweepError):
-    """A file or its content cannot be used."""
+    """A file or its content is not usable."""
 
 
 class ConfigError(RagsweepError):
-    """A config names something that does not exist, or its parts do not fit together."""
+    """A config names something that does not exist, or its parts are incompatible."""
 
 
 class TrackingError(RagsweepError):
-    """The place where results should be recorded cannot be used."""
+    """The tracking destination is not usable."""
 
 
 def describe_fault(fault: BaseException) -> str:
-    """Describe an exception by its name and message; an unexpected one in one line, with its place.
+    """Describe an exception by its name and message; an unexpected one on one line, with its place in the code.
 
-    ``KeyError: 'x' (my_parts.py:12)``: the place is the last line that ran outside of Python's and other libraries.
+    ``KeyError: 'x' (my_parts.py:12)``: the place is the last executed line outside Python and third-party libraries.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -51,10 +51,10 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """Collect all faults of an input, to be raised in one message, and notes on how its files were read.
+    """Collect all faults of an input, to raise them in one message, and notes on how its files were read.
 
     Args:
-        encoding: Of text files without a byte order mark; None: UTF-8, or what an HTML page declares.
+        encoding: Of text files without a byte order mark; None: UTF-8, or the encoding that an HTML page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -63,30 +63,30 @@ class Faults:
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
-        """Return a collection for faults that may be discarded; it shares this one's encoding and notes."""
+        """Return a collection for faults that may be discarded; it has the same encoding and notes."""
         other = Faults(self.encoding)
         other._noted = self._noted
         return other
 
     def note(self, where: str, fact: str) -> None:
-        """Note a fact about a file that is no fault."""
+        """Note a fact about a file that is not a fault."""
         self._noted.setdefault(fact, {})[where] = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Each noted fact with the first files it is about."""
+        """Each noted fact with the first files that it concerns."""
         shown = {fact: [*files][:SHOWN] + ["..."] * (len(files) > SHOWN) for fact, files in self._noted.items()}
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: its place (``file:line`` or a key) and a lower-case fact with the value and the way out.
+        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the way out.
 
-        Control characters, which could write over a terminal, are escaped.
+        Control characters, which could overwrite the terminal, are escaped.
         """
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError with all faults, if there are any."""
+        """Raise one InputError with all faults, if any."""
         if not self.found:
             return
         shown = self.found[:SHOWN]
@@ -96,11 +96,11 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""The most known names that a message lists in full; of a longer list it shows the closest ones."""
+"""The most known names that a message lists in full; a longer list is reduced to the closest ones."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name closest to a misspelt one: ``; did you mean "x"? known: x, y``."""
+    """Suggest the known name closest to a misspelt name: ``; did you mean "x"? known: x, y``."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)
     hint = f'; did you mean "{close[0]}"?' if close else ";"

@@ -1,11 +1,11 @@
-"""Escape untrusted texts for display: one function for each kind of output."""
+"""Escape untrusted text for display: one function per kind of output."""
 
 import math
 import re
 from typing import Any
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters but tab and line feed, and marks that reverse the order of characters."""
+"""Control characters except tab and line feed, and marks that reverse the text direction."""
 
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
@@ -23,18 +23,18 @@ def visible(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Make a line of a program's output safe for a terminal; keep the carriage returns of progress bars."""
+    """Make a line of a program's output safe for a terminal; preserve the carriage returns of progress bars."""
     return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
 
 
 def markdown_text(value: object) -> str:
-    """Escape a text for one line of Markdown: no markup, no HTML, no mention of an account."""
+    """Escape a text for one line of Markdown: no markup, HTML or account mentions."""
     text = _MARKUP.sub(r"\\\g<0>", visible(str(value))).replace("&", "&amp;").replace("<", "&lt;")
     return _MENTION.sub("@&#8203;", " ".join(text.split()))
 
 
 def harmless_cell(value: Any) -> Any:
-    """Prefix a text that a spreadsheet would run as a formula with an apostrophe; NaN is empty."""
+    """Prefix a text that a spreadsheet would run as a formula with an apostrophe; NaN becomes empty."""
     if isinstance(value, float) and math.isnan(value):
         return ""
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
@@ -46,7 +46,7 @@ def original_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a text begins like a formula, after any apostrophes, and is not a number."""
+    """Return whether a text, after any apostrophes, begins like a formula and is not a number."""
     if not _FORMULA.match(text):
         return False
     try:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
-    """Hash a value made of JSON types by its canonical form (sorted keys): the same in every process."""
+    """Hash a value of JSON types by its canonical form (sorted keys); the same in every process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Hash rows of texts one by one, including the boundaries between texts; lone surrogates are allowed."""
+    """Hash rows of texts incrementally, including the boundaries between texts; lone surrogates are allowed."""
     state = hashlib.sha256()
     for row in rows:
         for text in row:
@@ -44,7 +44,7 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """Hash the spec; equal specs, equal digests, in any process."""
+        """Hash the spec; equal specs have equal digests in every process."""
         return content_hash(self.plain())
 
     def plain(self) -> Any:
@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Leave out parameters that an input's address already contains."""
+        """Omit parameters that an input's address already contains."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the part's check that its service's key is set, which raises ConfigError; None if it needs no key."""
+    """Return the part's check that its service's key is set, which raises ConfigError; None if no key is needed."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -102,24 +102,24 @@ class StageContext(Protocol):
         """Return an input's result."""
 
     def progress(self, done: int, total: int) -> None:
-        """Report the progress of the work."""
+        """Report progress."""
 
     def arrived(self, request: Any, result: Any) -> None:
-        """Report the result of one request, as it arrives."""
+        """Report the result of one request when it arrives."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Compute a piece of a whole value, or read it if an interrupted computation of this node stored it."""
+        """Compute a piece of a whole value, or read the piece that an interrupted computation stored."""
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield pieces by name, in any order: stored ones, and for the others ``make`` of what ``read`` returns."""
+        """Yield pieces by name, in any order: stored ones, and for the rest ``make`` applied to ``read``'s result."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate an array; where there is a store, outside the process's memory."""
+        """Allocate an array, outside the process's memory if there is a store."""
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Store rows before all of them are done; the computation still returns all of them."""
+        """Store rows before all of them are computed; the computation still returns all of them."""
 
     def reason(self, node: Node, row: str) -> str:
         """Return why a row of an input failed."""
@@ -146,14 +146,14 @@ class Node:
     inputs: tuple[Node, ...]
     compute: Callable[[StageContext, Rows], Any] = field(repr=False)
     kind: Literal["whole", "rows"] = "whole"
-    label: str = ""  # for display: the leg's name
+    label: str = ""  # the leg's name, for display
     result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and texts
-    stored: bool = True  # False: computing it is faster than reading it back
+    stored: bool = True  # False: computing it is faster than reading it
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
-    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the seconds of another
-    check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing
+    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of others
+    check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError if a key is missing
 
     @cached_property
     def address(self) -> str:

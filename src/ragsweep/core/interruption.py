@@ -1,4 +1,4 @@
-"""Turn termination signals into an exception that cannot get lost, so that open resources are closed."""
+"""Turn termination signals into an exception that cannot be lost, so that open resources are closed."""
 
 import os
 import signal
@@ -11,11 +11,11 @@ from types import FrameType
 from optuna_sweeper.processes import repeating as repeating
 
 AGAIN = 0.5
-"""Seconds after which an exception that was not caught is raised again."""
+"""Seconds after which an exception that did not arrive is raised again."""
 
 
 class Interrupted(BaseException):
-    """A signal to end the process. Its exit status is the shell's: 128 + the signal's number."""
+    """A signal to terminate the process. The exit status is the shell's: 128 + the signal number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -57,7 +57,7 @@ class _Deadline:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.over:
-            raise TimeoutError(f"it took more than timeout={self.seconds:g} seconds")
+            raise TimeoutError(f"exceeded timeout={self.seconds:g} s")
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, that the block has waited ``notice`` seconds for ``what``."""
+    """Report once, from another thread, if the block has waited ``notice`` seconds for ``what``."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 

@@ -1,4 +1,4 @@
-"""Locks between the processes of a machine, which the kernel releases when a process dies; and claims (`Liveness`)."""
+"""Locks between the processes of one machine, released by the kernel when a process dies; and claims (`Liveness`)."""
 
 import fcntl
 import hashlib
@@ -15,19 +15,19 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file: any number of names, and nothing to clean up.
+    """Named locks on single bytes of one file: any number of names, and no cleanup.
 
-    A process that holds a lock may take it again.
+    A process may acquire a lock that it already holds.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it if it does not exist; raises OSError if that fails."""
+        """Open the file, creating it if needed; raises OSError on failure."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._held: dict[int, int] = {}
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock of a name inside the block; call ``waiting`` once where another process holds it."""
+        """Hold the named lock inside the block; call ``waiting`` once if another process holds it."""
         byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         if not self._held.get(byte):
             try:
@@ -46,7 +46,7 @@ class Locks:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder and its missing parents for their owner only; existing ones keep their mode."""
+    """Create a folder and its missing parents for the owner only; existing folders keep their mode."""
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's locks in a file; a single handle, because closing another one would release all locks."""
+    """Return this process's locks in a file; a single handle, because closing another would release all locks."""
     return _opened(path.resolve(), os.getpid())
 
 

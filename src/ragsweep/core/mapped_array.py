@@ -1,4 +1,4 @@
-"""Large arrays outside of the process's memory, backed by a file whose pages the system may write out and drop."""
+"""Large arrays outside the process's memory, backed by a file whose pages the system may evict."""
 
 import mmap
 import os
@@ -13,16 +13,16 @@ import numpy as np
 def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
     """Allocate an array backed by an unlinked temporary file.
 
-    It is an array in memory where the disk has no space, or the system cannot reserve it.
+    Falls back to an array in memory if the disk is full or the system cannot reserve the space.
 
     Args:
-        shape: Of the array.
-        dtype: Of the array.
-        folder: Where the file is made; None: where temporary files are.
+        shape: Shape of the array.
+        dtype: Type of the array.
+        folder: Folder of the file; None: the default for temporary files.
     """
     count = int(np.prod(shape, dtype=np.int64))
     size = max(count * np.dtype(dtype).itemsize, 1)
-    if hasattr(os, "posix_fallocate"):  # without it a full disk would kill the process on writing
+    if hasattr(os, "posix_fallocate"):  # otherwise a full disk would kill the process on writing
         with suppress(OSError):
             with tempfile.TemporaryFile(dir=folder) as file:
                 os.posix_fallocate(file.fileno(), 0, size)

@@ -1,4 +1,4 @@
-"""Output of this process whose texts are masked before they are written: streams, and records of logs."""
+"""Mask this process's output before it is written: streams and log records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class MaskedStream:
-    """A stream that masks written text and delegates the rest; ``styled`` masks text that contains terminal styles."""
+    """A stream that masks written text and delegates the rest; ``styled`` masks text with terminal styles."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled
 
     @property
     def styled(self) -> MaskedStream:
-        """The same stream, for texts with terminal styles."""
+        """The same stream, for text with terminal styles."""
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
@@ -35,14 +35,14 @@ class MaskedStream:
 def masked_records(
     make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
 ) -> Callable[..., logging.LogRecord]:
-    """Return a factory of log records without secrets: each text is formatted and masked at once."""
+    """Return a factory of log records without secrets: each record is formatted and masked at once."""
     formatter = logging.Formatter()
 
     def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = make(*args, **kwargs)
         try:
             text = record.getMessage()
-        except Exception:  # arguments that do not fit the text: logging would print both
+        except Exception:  # arguments that do not match the text: logging would print both
             text = f"{record.msg} {record.args}"
         record.msg, record.args = mask_text(text), None
         if record.exc_info and record.exc_info[0] is not None:

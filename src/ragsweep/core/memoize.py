@@ -1,4 +1,4 @@
-"""Memoise functions of objects that outlive many configs: golden sets, chunkings, coverages."""
+"""Memoise functions of objects that outlive a config: golden sets, chunkings, coverages."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 KEPT = 16
-"""The number of results of a function that are kept; the oldest is evicted first."""
+"""The number of cached results per function; the oldest is evicted first."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise a pure function by the identity of its positional arguments, which must not be changed.
+    """Memoise a pure function by the identity of its positional arguments, which must not be modified.
 
-    Strings, bytes and integers are compared by value, everything else by identity, in constant time. A kept result
+    Strings, bytes and integers are compared by value, everything else by identity, in constant time. A cached result
     keeps its arguments alive.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)

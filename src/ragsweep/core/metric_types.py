@@ -1,4 +1,4 @@
-"""The protocols of metrics, judged ones among them, and of parts that estimate their costs."""
+"""The protocols of metrics, including judged ones, and of parts that estimate their costs."""
 
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -12,11 +12,11 @@ from ragsweep.core.traits import HasTraits
 class CostEstimator(Protocol):
     """A generator, router, system or judged metric that calls a service and estimates its cost, for plans.
 
-    Measured costs take precedence. A part that makes no calls has no such method and costs no money.
+    Measured costs take precedence. A part that makes no calls lacks this method and costs no money.
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one request or case of this size, without any call or load."""
+        """Return the highest possible cost of one request or case of this size, without calls or loading."""
 
 
 @runtime_checkable
@@ -32,19 +32,19 @@ class JudgedMetric(HasTraits, Protocol):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Fields of a Case that are filled in; a question that lacks one is not judged."""
+        """Fields of a Case to fill in; a question without one of them is not judged."""
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge every case, in any order; call ``done(number of the case, judgement)`` once for each."""
 
 
 ReplyCache = MutableMapping[str, str]
-"""Replies of a judge by the hash of the request; an assigned item is persisted at once."""
+"""A judge's replies by request hash; an assigned item is persisted at once."""
 
 
 @runtime_checkable
 class CachingMetric(Protocol):
-    """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid call."""
+    """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid calls."""
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
         """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
@@ -52,7 +52,7 @@ class CachingMetric(Protocol):
 
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
                    "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
-"""Everything that a metric may need; see Metric."""
+"""All possible requirements of a metric; see Metric."""
 
 
 class Metric(HasTraits, Protocol):
@@ -80,7 +80,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """None where neither end is better as such."""
+        """None if neither direction is better."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

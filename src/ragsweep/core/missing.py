@@ -1,4 +1,4 @@
-"""Reasons for missing scores: a score that was not measured is NaN with a reason, never 0, never dropped."""
+"""Reasons for missing scores: an unmeasured score is NaN with a reason, never 0 and never dropped."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -60,10 +60,10 @@ SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, THINKING,
                            FILTERED, REFUSED_BY_SERVICE, TOO_LONG, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
-"""Reasons for a failed call. Such a result is never stored, and the next run repeats the call."""
+"""Reasons for a failed call. Such results are never stored, and the next run repeats the call."""
 
 REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TOO_LONG, TRUNCATED, THINKING})
-"""Failures that an identical call meets again."""
+"""Failures that recur for an identical call."""
 
 INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
@@ -78,7 +78,7 @@ SKIPPED = INAPPLICABLE | {
 """The question lacks a requirement of the metric; any other reason is a failed measurement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""There is nothing to measure; all other reasons are failures, which another run may not have."""
+"""There is nothing to measure; all other reasons are failures, which may not recur."""
 
 
 def failed(reason: str) -> bool:
@@ -87,11 +87,11 @@ def failed(reason: str) -> bool:
 
 
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
-    """Return whether any of the reasons is that a call failed, which the next run repeats.
+    """Return whether any of the reasons is a failed call, which the next run repeats.
 
     Args:
         reasons: Why scores are missing.
-        failed_answers: Why answers failed, in the words of a generator or system; none of them is stored.
+        failed_answers: Why answers failed, as reported by a generator or system; none of them is stored.
     """
     return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(
         {reason for reason in reasons if failed(reason)}
@@ -99,11 +99,11 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
-    """Describe what completes a result: another run, or, for failures that every run meets, the coverage to set.
+    """Describe how to complete a result: another run or, for failures that recur, the coverage to set.
 
     Args:
         reasons: Why scores are missing.
-        failed_answers: Why answers failed, as for :func:`repeatable`.
+        failed_answers: Why answers failed, as in :func:`repeatable`.
         coverage: The share of questions that have scores.
     """
     found = {reason for reason in reasons if failed(reason)}
@@ -114,24 +114,24 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     if lasting:
         accepted = f"coverage={math.floor(100 * coverage) / 100:g}"
         named = ", ".join(lasting)
-        advice.append(f"an equal call meets the same failure ({named}): {accepted} accepts the missing scores")
+        advice.append(f"an identical call fails again ({named}): {accepted} accepts the missing scores")
     return "; ".join(advice) or "a reason that is not in ragsweep.core.missing counts as a failed measurement"
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of questions that have relevant evidence; the others get NaN and the reason."""
+    """Keep the values of questions with relevant evidence; the others get NaN and a reason."""
     missing, reasons = _without_evidence(view.questions, view.evidence_question)
     return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
+    """Keep the values of all questions that need retrieval, including unanswerable ones."""
     missing, reasons = _without_retrieval(view.questions)
     return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Keep the scores where an approximate index was searched; exact search misses nothing that could be measured."""
+    """Keep the scores where an approximate index was searched; exact search has nothing to measure."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -157,18 +157,18 @@ def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_]
 
 
 def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Make an array read-only: many metrics of many configs share it."""
+    """Make an array read-only: metrics of many configs share it."""
     reasons.flags.writeable = False
     return reasons
 
 
 def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
-    """Keep the values where measured is true; elsewhere the score is NaN for the reason given.
+    """Keep the values where ``measured`` is true; elsewhere the score is NaN with a reason.
 
     Args:
         measured: (questions,), true where there is a value.
         values: (questions,), ignored where nothing was measured.
-        reasons: One reason a question, or one for all.
+        reasons: One reason per question, or one for all.
     """
     kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
     if isinstance(reasons, str):
@@ -182,14 +182,14 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """Reasons by number: ``names`` in the order of their first appearance, and the number of each question's."""
+    """Reasons by number: ``names`` in the order of first appearance, and the number of each question's reason."""
 
     names: tuple[str, ...]
     numbers: NDArray[np.int64]
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Number the reasons of several metrics; equal arrays give the same object."""
+    """Number the reasons of several metrics; equal arrays return the same object."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:

@@ -1,4 +1,4 @@
-"""The order of values that are shown: numbers by size."""
+"""The order of displayed values: numbers by size."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Counts with their noun in the right number."""
+"""Counts with a singular or plural noun."""
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Results by question: typed columns of one config, one row a question."""
+"""Results by question: typed columns of one config, one row per question."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 JUDGE = "judge/"
-"""The prefix of the step of a judged metric."""
+"""The prefix of a judged metric's step."""
 
 UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
     **dict.fromkeys(("model", "words"), ""),
 }
-"""The value of each fact of a step where it is not known."""
+"""The value of each unknown fact of a step."""
 
 
 @dataclass(frozen=True)
 class StepResults:
-    """One step of every question (questions,): NaN or "" where a fact is not known.
+    """One step of every question (questions,): NaN or "" where a fact is unknown.
 
-    ``ms`` is known of questions whose latency is probed, and of every answer. ``tokens_in``, ``tokens_out`` and
-    ``money`` are the cost of the calls when they were first made; ``model`` is the service's name of the model;
-    ``words`` are a judge's reasons.
+    ``ms`` is known for questions whose latency is probed, and for every answer. ``tokens_in``, ``tokens_out`` and
+    ``money`` are the cost of the original calls; ``model`` is the service's name of the model; ``words`` are a judge's
+    reasons.
     """
 
     ms: Sequence[float]
@@ -48,7 +48,7 @@ class StepResults:
 
     @property
     def known(self) -> dict[str, Sequence[Any]]:
-        """The columns with a known fact."""
+        """The columns with any known fact."""
         return {name: column for name, column in vars(self).items() if any(map(is_known, column))}
 
 
@@ -58,23 +58,23 @@ def is_known(value: Any) -> bool:
 
 
 BY_QUESTION = ("top", "scores")
-"""Fields of EvidenceRanks with a value a question."""
+"""Fields of EvidenceRanks with one value per question."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceRanks:
     """The rank of each evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
 
-    Evidences are in the order of their questions, and of the golden set. Shares and scores have six digits.
+    Evidences follow the order of the questions and of the golden set. Shares and scores have six digits.
     """
 
     question: Numbers  # the row of the question
-    held: Doubles  # 1 where one chunk covers the evidence, else the largest share in a chunk; 0: not in the corpus
+    held: Doubles  # 1 if one chunk covers the evidence, else the largest share in a chunk; 0: not in the corpus
     legs: Mapping[str, Numbers]  # of a hybrid
     exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
     first: Numbers | None  # before reranking, after fusion; None without a reranker
     ranked: Numbers  # in the final ranking
-    context: Numbers | None  # 1: in the context; None without a budget of tokens
+    context: Numbers | None  # 1: in the context; None without a token budget
     top: Doubles | None  # (questions,): score of the first chunk, NaN without evidence; None without a reranker
     scores: Mapping[str, Mapping[str, Doubles]]
     """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
@@ -86,7 +86,7 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the places of a question's evidences."""
+        """Return the indices of a question's evidences."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
@@ -103,7 +103,7 @@ class EvidenceRanks:
 
 
 def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change every array of nested mappings; None stays None."""
+    """Apply a function to every array in nested mappings; None stays None."""
     if isinstance(value, Mapping):
         return {name: map_arrays(one, change) for name, one in value.items()}
     return None if value is None else change(value)
@@ -112,8 +112,8 @@ def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
 class JudgedCases(NamedTuple):
     """Judgements of repeated answers (questions, repetitions)."""
 
-    cases: NDArray[np.str_]  # hash of the judged case; "" where the error is not known
-    errors: Doubles  # standard error of the judgement; NaN where it is not known
+    cases: NDArray[np.str_]  # hash of the judged case; "" if the error is unknown
+    errors: Doubles  # standard error of the judgement; NaN if unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +122,15 @@ class Repetitions:
 
     answers: Numbers  # the number of the first repetition with the same text
     scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has none
-    judged: Mapping[str, JudgedCases] = field(default_factory=dict)  # by metric whose judge judged answers repeatedly
+    judged: Mapping[str, JudgedCases] = field(default_factory=dict)  # by metric with repeated judgements
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionResults(Mapping[str, Sequence[Any]]):
     """The results of one config by question: a mapping of the columns of single values, and typed columns of others.
 
-    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts of ranking and answer, and one
-    column a metric (NaN where not measured). The others are empty, or None, in records of releases without them.
+    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
+    one column per metric (NaN where not measured). The others are empty or None in records of releases without them.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -140,7 +140,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
     repetitions: Repetitions | None = None
 
     def __getitem__(self, name: str) -> Sequence[Any]:
-        """Return the column of single values of this name."""
+        """Return the column of single values with this name."""
         return self.columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -158,7 +158,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
 
     @property
     def judged(self) -> list[str]:
-        """The metrics that a judge decided."""
+        """The metrics decided by a judge."""
         return [name.removeprefix(JUDGE) for name in self.steps if name.startswith(JUDGE)]
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
@@ -166,7 +166,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return replace(self, columns={**self.columns, **columns})
 
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
-        """Return step -> known facts of one question, in the order of the steps."""
+        """Return step -> known facts of one question, in step order."""
         rows = (
             (name, {fact: value for fact, column in columns.items() if is_known(value := column[question])})
             for name, columns in self._known_steps.items()
@@ -178,6 +178,6 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return {name: step.known for name, step in self.steps.items()}
 
     def words_of(self, question: int) -> dict[str, str]:
-        """Return metric -> its judge's reasons for one question."""
+        """Return metric -> judge's reasons for one question."""
         words = {metric: self.steps[f"{JUDGE}{metric}"].words[question] for metric in self.judged}
         return {metric: text for metric, text in words.items() if text}

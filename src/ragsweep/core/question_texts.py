@@ -1,4 +1,4 @@
-"""Results by question as a flat table, the columns of exported files: nested values are JSON texts."""
+"""Results by question as a flat table, the format of exported files: nested values are JSON texts."""
 
 import json
 import math
@@ -23,7 +23,7 @@ from ragsweep.core.question_results import (
 )
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
-"""The columns of JSON texts after the columns of single values."""
+"""The JSON text columns, after the columns of single values."""
 
 FIELDS = "case_fields"
 """The column of a question's further fields, a mapping; a JSON text in a flat table."""
@@ -45,7 +45,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Read a flat table. Raises ValueError, KeyError or TypeError for texts that are not those of `to_texts`."""
+    """Read a flat table. Raises ValueError, KeyError or TypeError for texts not written by `to_texts`."""
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:

@@ -1,4 +1,4 @@
-"""Results: records that the evaluation creates and the ledger stores; and their objectives."""
+"""Results: the records that the evaluation creates and the ledger stores, and their objectives."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ragsweep.core.question_results import QuestionResults
 class Summary:
     """One metric over all questions, or over a group of them.
 
-    ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
-    ``n_total`` questions ``n_scored`` were scored, ``n_skipped`` lack what the metric needs (evidence, say) and
-    ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is the share of
-    ``n_scored`` among those that a run without failures (of calls, say) could have scored: of questions without an
-    answer, only the share to which the metric applies among the answered ones. ``low_bound`` and ``high_bound`` are the
-    value if every failed question had the metric's lowest, or highest, value.
+    ``value`` is NaN if no question could be scored. ``low`` and ``high`` bound its 95 % interval. Of ``n_total``
+    questions, ``n_scored`` were scored, ``n_skipped`` lack a requirement of the metric (evidence, say) and ``n_failed``
+    have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is ``n_scored`` divided by the
+    number that a run without failed calls could have scored; of questions without an answer, this counts only the share
+    to which the metric applies among the answered ones. ``low_bound`` and ``high_bound`` are the value if every failed
+    question had the metric's lowest, or highest, value.
     """
 
     name: str
@@ -42,17 +42,17 @@ class Summary:
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 RACING, DROPPED = "RACING", "DROPPED"
-"""States of a config in a race: only part of the questions is evaluated so far, or the config has been dropped."""
+"""States of a config in a race: only some questions evaluated so far, or dropped from the race."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The questions of a config that the tracker gets traces of."""
+"""The questions of a config whose traces the tracker receives."""
 
 
 @dataclass(frozen=True)
 class TargetResult:
-    """The outcome of one target for one metric.
+    """The outcome of one metric's target.
 
-    ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (``action`` says why).
+    ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (see ``action``).
     ``sure`` is false where the value's 95 % interval contains the threshold: more questions could reverse the outcome.
     """
 
@@ -69,11 +69,11 @@ class TargetResult:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """The identity of a corpus and of the questions that are evaluated on it.
+    """The identity of a corpus and of the questions evaluated on it.
 
     ``partition`` is "all", "tune" or "holdout"; for the last two, ``partition_digest`` identifies the division, and
-    ``whole_digest`` is the golden digest of the undivided set. ``held`` has a short digest of each question of the
-    holdout; the ledger keeps it once for all records, and it is empty in those that are read.
+    ``whole_digest`` is the golden digest of the undivided set. ``held`` has a short digest of each holdout question;
+    the ledger stores it once for all records, and it is empty in records that are read back.
     """
 
     name: str
@@ -92,30 +92,30 @@ class DatasetFacts:
 
     @property
     def undivided(self) -> str:
-        """The golden digest of all questions, those on the other side of the partition included."""
+        """The golden digest of all questions, including those on the other side of the partition."""
         return self.whole_digest or self.golden_digest
 
 
 @dataclass(frozen=True)
 class Run:
-    """One evaluated config: its identity, its data, and the facts of its evaluation."""
+    """One evaluated config: its identity, its data, and facts about its evaluation."""
 
     signature: str
-    name: str  # the parameters that differ from its siblings: "top_k=3"
+    name: str  # the parameters that differ from its siblings', such as "top_k=3"
     overrides: tuple[str, ...]
     config: Mapping[str, Any]  # composed and resolved, secrets masked
-    parameters: Mapping[str, str]  # the same, flattened as a user would type it
+    parameters: Mapping[str, str]  # the same, flattened to overrides
     dataset: DatasetFacts
     stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
     indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
-    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that make an answer, by name
-    state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is excluded from comparisons
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
+    state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """Of a config in a race: "asked" of "of" questions. A dropped one also has "ahead" (least lead of the best; NaN if
-    the rule gives none), the "rule" and its "guarantee"."""
+    """Of a config in a race: "asked" of "of" questions. If dropped, also "ahead" (least lead of the best; NaN if
+    the rule has none), the "rule" and its "guarantee"."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Summaries:
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
     first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
-    reranking: Mapping[str, float] = field(default_factory=dict)  # changes of rank, and quantiles of its scores
+    reranking: Mapping[str, float] = field(default_factory=dict)  # changes in rank, and quantiles of its scores
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -145,21 +145,21 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The config's name, as of a Failure."""
+        """The config's name; a Failure has the same property."""
         return self.run.name
 
     def renamed(self, name: str) -> Result:
-        """Change the config's name."""
+        """Return a copy with another name."""
         return replace(self, run=replace(self.run, name=name))
 
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The data of one evaluation for the tracker only: neither the ledger nor a comparison reads it.
+    """The data of one evaluation for the tracker only; unused by the ledger and comparisons.
 
-    The mappings are from the address of a ranking to a text in TREC format, which may be generated lazily: of run files
-    (``rankings``) and their relevance labels (``qrels``), and of both by evidence (see ``trec_texts``). ``traces`` are
-    of single questions (see ``question_traces``).
+    The mappings are from a ranking's address to TREC text, which may be generated lazily: run files (``rankings``) and
+    their relevance labels (``qrels``), and both by evidence (see ``trec_texts``). ``traces`` are of single questions
+    (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -173,7 +173,7 @@ NO_ARTIFACTS = Artifacts()
 
 
 class Evaluation(NamedTuple):
-    """A result, and its artifacts."""
+    """A result and its artifacts."""
 
     result: Result
     artifacts: Artifacts
@@ -181,7 +181,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """One config that could not be evaluated, and why."""
+    """One config that could not be evaluated, and the reason."""
 
     name: str
     overrides: tuple[str, ...]
@@ -192,15 +192,15 @@ class Failure:
     ended: float = 0.0
 
     def renamed(self, name: str) -> Failure:
-        """Change the config's name."""
+        """Return a copy with another name."""
         return replace(self, name=name)
 
 
 class HumanLabel(NamedTuple):
     """A person's score of one answer: on the metric's scale, or 1 for right and 0 for wrong.
 
-    ``run`` (an MLflow run id, its beginning, or a config's name) and ``answer`` (the text) name the answer that was
-    labelled; "" where the file does not.
+    ``run`` (an MLflow run id, a prefix of it, or a config's name) and ``answer`` (the text) identify the labelled
+    answer; "" if the file does not.
     """
 
     question: str
@@ -208,17 +208,17 @@ class HumanLabel(NamedTuple):
     value: float
     run: str = ""
     answer: str = ""
-    where: str = ""  # its place in a file, for messages
+    where: str = ""  # "file:line", for messages
 
 
 def judged_metrics(result: Result) -> tuple[str, ...]:
-    """List the metrics that a judge decided, in their order in the config."""
+    """List the metrics decided by a judge, in config order."""
     names = set(result.questions.judged)
     return tuple(name for name in result.summaries.metrics if name in names)
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the metrics that the key ``objective`` names, by priority; none without this key.
+    """List the metrics of the key ``objective``, by priority; empty without this key.
 
     Raises ConfigError for a value that is neither a name nor a list of different names.
     """
@@ -227,7 +227,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ConfigError(f"objective: must be a metric, or a list of different ones, given {value!r}")
+        raise ConfigError(f"objective: must be a metric, or a list of different ones, got {value!r}")
     return tuple(names)
 
 
@@ -240,9 +240,9 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """List the summaries with a coverage below ``least`` of the metrics that decide or are shown.
+    """List the summaries, with a coverage below ``least``, of the metrics that decide or are shown.
 
-    These are the objectives, the columns of the table, ``further`` ones (with a target, or judged), and those with a
+    These are the objectives, the table's columns, ``further`` ones (with a target, or judged), and those with a
     constraint; all metrics if there are none of these.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
@@ -251,7 +251,7 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """List the summaries that make a result PARTIAL; in older records, where every metric counted, all candidates."""
+    """List the summaries that make a result PARTIAL; for older records, where every metric counted, all candidates."""
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
     below = incomplete(result.summaries.metrics, result.run.config, further, least)
@@ -259,12 +259,12 @@ def below_coverage(result: Result) -> list[Summary]:
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
-    """Return the Pareto front: configs that no other equals or exceeds in every metric and exceeds in one.
+    """Return the Pareto front: the configs that no other config dominates.
 
-    A config without a value of every metric is not on the front and dominates no other. Configs with equal values
-    are kept together.
+    A config without a value for every metric is not on the front and dominates no other. Configs with equal values are
+    all kept.
     """
-    points: list[tuple[Result, tuple[float, ...]]] = []  # values with their sign such that more is better
+    points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:
         summaries = [result.summaries.metrics[name] for name in metrics if name in result.summaries.metrics]
         point = tuple(-summary.value if summary.higher_is_better is False else summary.value for summary in summaries)

@@ -30,7 +30,7 @@ from ragsweep.core.masked_output import MaskedStream, masked_records
 MASK = "***"
 
 SHORTEST = 8
-"""Shortest value that is masked anywhere, in characters; a shorter one may be part of a word."""
+"""Shortest value that is masked anywhere, in characters; shorter ones may be part of a word."""
 
 SHORTEST_WORD = 4
 """Shortest value under a secret's name that is masked as a whole word, in characters."""
@@ -42,21 +42,21 @@ _SECRET = re.compile(
     r"|^(tokens|session)(\[\d+\])*$"
 )
 _COUNT = re.compile(r"[\d_.,]*")
-"""A value under the name ``tokens`` that is a number of tokens, or several for a sweep."""
+"""A value of a key ``tokens`` that is one token count, or several in a sweep."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_URL = re.compile(r"(://(?:[^/\s:@'\"]*:|(?=[^/\s:@'\"]{16})))([^@/\s'\"]+)@")
-"""The password of a URL, or a user without a password that is long enough for a token."""
+"""The password of a URL, or a user name without password that is long enough to be a token."""
 
 _QUERY = re.compile(r"(?<=://)[^\s'\"<>?]{1,2000}\?[^\s'\"<>]+")
 """A URL with a query, without its scheme."""
 
 _PARAMETER = re.compile(r"([?&]([^\s=&#]{1,100})=)(?!\$\{)([^&#]+)")
-"""A parameter of a query, its name, and its value; a variable of the environment is no value."""
+"""A query parameter's name and value; a reference to an environment variable does not count as a value."""
 
 SIGNATURES = ("sig", "signature", "x-amz-signature", "x-goog-signature")
-"""Parameters of a query that prove a right of access."""
+"""Query parameters that grant access."""
 
 _VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
 """Values that consist of environment variables only."""
@@ -79,12 +79,12 @@ def is_under_secret(name: str) -> bool:
 
 
 def is_count(name: str, value: Any) -> bool:
-    """Return whether a value under a name that ends with ``tokens`` is a number of them, and no secret."""
+    """Return whether a value under a name ending in ``tokens`` is a token count, not a secret."""
     return name.lower().endswith("tokens") and bool(_COUNT.fullmatch(str(value)))
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
-    """Mask the values under secret names in a tree of plain values; a variable (``${oc.env:NAME}``) is shown.
+    """Mask the values under secret names in a tree of plain values; a reference (``${oc.env:NAME}``) is shown.
 
     ``inside``: the whole tree is under a secret's name.
     """
@@ -98,7 +98,7 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Yield the texts in a tree of plain values and dataclasses, keys included, in no particular order."""
+    """Yield all texts in a tree of plain values and dataclasses, including keys, in no particular order."""
     pending = [tree]
     while pending:
         value = pending.pop()
@@ -113,8 +113,8 @@ def texts(tree: Any) -> Iterator[str]:
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a secret on the command line: other programs see it, and shells keep it."""
-    fact = "{}: a {} on the command line ends up in files; put the {} into the environment and name it: {}"
+    """Raise ConfigError for a secret on the command line, where other processes and the shell history expose it."""
+    fact = "{}: a {} on the command line ends up in files; put the {} in an environment variable and refer to it: {}"
     for line in overrides:
         name, _, value = line.lstrip("+~").partition("=")
         if any(_in_urls(value)):
@@ -128,7 +128,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs of a text: passwords, and parameters of queries by their names."""
+    """Yield the secrets in a text's URLs: passwords, and query parameters by name."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
@@ -145,13 +145,13 @@ def _mask_query(url: re.Match[str]) -> str:
 def mask_text(text: str, *secrets: str) -> str:
     """Mask the given secrets and those of the environment in a text, in any encoding.
 
-    Services repeat keys in their answers, and libraries in their errors.
+    Services echo keys in their answers, and libraries in their errors.
     """
     return _mask_all(text, frozenset(secrets), frozenset())
 
 
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
-    """Mask secrets: those of ``anywhere`` also within words, of ``others`` the short ones as whole words only."""
+    """Mask secrets: ``anywhere`` also within words, short ``others`` as whole words only."""
     if "://" in text:
         text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
     variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
@@ -164,7 +164,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """List the spellings to replace everywhere, the longest first; the pattern matches short whole words."""
+    """List the spellings to replace anywhere, the longest first; the pattern matches short whole words."""
     short = {secret for secret in others - anywhere if len(secret) < SHORTEST}
     long = anywhere | (others - short)
     forms = sorted({form for secret in long for form in spellings(secret)}, key=len, reverse=True)
@@ -173,7 +173,7 @@ def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str],
 
 
 class Secrets:
-    """The secret values of one command's configs, in addition to the secrets of the environment."""
+    """The secret values of one command's configs, in addition to the environment's secrets."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -182,14 +182,14 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value; ``named``: its key is a secret's name."""
+        """Add a value; ``named``: its key is the name of a secret."""
         value = value.strip()
         if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
             self._values.add(value)
         self.add_passwords(value)
 
     def add_variable(self, value: str) -> None:
-        """Add a value of the environment, unless it is short, a number or a path."""
+        """Add an environment variable's value, unless it is short, a number or a path."""
         try:
             float(value)
         except ValueError:
@@ -197,7 +197,7 @@ class Secrets:
                 self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in the URLs of a text; they may also occur outside their URL."""
+        """Add the secrets in a text's URLs; they may also occur outside their URL."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
@@ -210,9 +210,9 @@ class Secrets:
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
-        """Replace secrets in the texts of a tree of plain values and dataclasses, keys included.
+        """Replace secrets in the texts of a tree of plain values and dataclasses, including keys.
 
-        Counts are added where masking makes two keys equal.
+        Keys that masking makes equal are numbered.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))
@@ -233,7 +233,7 @@ class Secrets:
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask everything that any library prints, logs or raises in the block; escape control characters.
+        """Mask everything that any library prints, logs or raises inside the block; escape control characters.
 
         A stream's ``styled`` is the same stream for a writer that escapes texts and emits control sequences itself.
         """
@@ -264,9 +264,9 @@ def spellings(secret: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a value is a path to a file or folder whose first folder, at least, exists."""
+    """Return whether a value is a path whose first folder, at least, exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
         return any(part.exists() for part in (path, *path.parents) if part.name)
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
+    except (OSError, ValueError):  # name too long, or contains NUL
         return False

@@ -1,4 +1,4 @@
-"""Identify code outside this package: hash a module's file and those of its package's modules that it imports."""
+"""Identify code outside this package: hash a module's file and its imports within the same package."""
 
 import ast
 import hashlib
@@ -8,15 +8,15 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders of modules that are unrelated to each other."""
+"""Folders of unrelated modules."""
 
 
 def source_digest(module: str) -> str:
-    """Hash a module's file and the files of its package's modules that it imports, directly or indirectly.
+    """Hash a module's file and the files that it imports, directly or indirectly, from its package.
 
     For a module without a package, these are the modules in and below its folder, unless packages are installed there.
-    Import statements are parsed, not run: neither imports by a computed name nor data files are followed. Returns an
-    empty string for a module without a file, such as one typed into an interpreter.
+    Import statements are parsed, not executed: neither computed imports nor data files are followed. Returns an empty
+    string for a module without a file, such as an interpreter session.
     """
     file = getattr(sys.modules[module], "__file__", None)
     if not file:
@@ -40,7 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file below the folder of its top package, without importing it; None if it does not exist."""
+    """Find a module's file below its top package's folder, without importing it; None if it does not exist."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -50,10 +50,10 @@ def _find_file(home: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, module: str) -> Iterator[str]:
-    """Yield the packages that contain a module, and the modules that it imports anywhere.
+    """Yield the packages that contain a module, and the modules that it imports.
 
-    A name that is imported from a module may itself be a module: both are yielded. A module that is compiled, or that
-    Python cannot parse, imports nothing.
+    A name imported from a module may itself be a module: both are yielded. A compiled or unparsable module has no
+    imports.
     """
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")

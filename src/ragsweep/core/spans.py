@@ -1,4 +1,4 @@
-"""Make the spans of a corpus from the pieces of each document."""
+"""Turn the pieces of each document into the spans of a corpus."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,17 +13,17 @@ Piece = tuple[int, int]
 """Start and end of a chunk in its document's text."""
 
 SURROGATES = re.compile(r"[\ud800-\udfff]")
-"""Lone surrogates: legal in a Python string, but without the UTF-8 form that libraries need."""
+"""Lone surrogates: legal in a Python string, but not encodable as UTF-8."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
-"""Where a text may be cut, the best first: after a line, a sentence, a word."""
+"""Where a text may be cut, best first: after a line, a sentence, a word."""
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
     """Cut every document into the pieces that ``pieces`` finds in its text.
 
-    Blank pieces are left out, but a document that is blank as a whole is kept as one chunk: it can still be found by
-    its title, and a label that names it does not vanish.
+    Blank pieces are omitted, but a document that is entirely blank is kept as one chunk: it can still be found by its
+    title, and labels that name it stay valid.
     """
     rows = []
     for document, text in enumerate(corpus.texts):
@@ -41,7 +41,7 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every chunk as if it were a document; a piece that two overlapping chunks share is one chunk."""
+    """Cut every chunk as if it were a document; a piece shared by two overlapping chunks is one chunk."""
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
     children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
@@ -51,9 +51,9 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
-    """Find for each child (children,) the first parent that contains all of it.
+    """Find the first parent that contains each child entirely (children,).
 
-    Parents are ordered by start, so this is the first parent that ends no earlier than the child.
+    Parents are sorted by start, so this is the first parent that ends no earlier than the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)
@@ -64,19 +64,19 @@ def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates by question marks, one for one: other languages' libraries refuse them."""
+    """Replace each lone surrogate with a question mark: libraries written in other languages reject them."""
     return SURROGATES.sub("?", text)
 
 
 def windows(length: int, size: int, stride: int) -> list[Piece]:
     """Slide a window of ``size`` over a number of units; the last window may be shorter."""
-    # The last window is the first that reaches the end: another one would lie inside it.
+    # The first window that reaches the end is the last: another would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
 
 
 def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
-    """Join neighbours as long as they fit in ``size`` characters together."""
+    """Join neighbours while the result has at most ``size`` characters."""
     merged: list[Piece] = []
     for start, end in pieces:
         if merged and end - merged[-1][0] <= size:
@@ -97,7 +97,7 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def last_pause(text: str, start: int, end: int) -> int:
-    """Find where to cut the second half of a piece: after a line, a sentence or a word, else at its end."""
+    """Find where to cut in the second half of a piece: after a line, a sentence or a word, else at its end."""
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
         if ends:
@@ -108,10 +108,10 @@ def last_pause(text: str, start: int, end: int) -> int:
 def check_size(name: str, value: int, counts: str = "characters") -> None:
     """Raise ConfigError unless a chunker's parameter is at least 1."""
     if value < 1:
-        raise ConfigError(f"chunker.{name} is {value}; it counts {counts} and must be 1 or more")
+        raise ConfigError(f"chunker.{name} must be at least 1 (it counts {counts}), got {value}")
 
 
 def check_overlap(size: int, overlap: int) -> None:
-    """Raise ConfigError unless windows of ``size`` that share ``overlap`` move on."""
+    """Raise ConfigError unless windows of ``size`` with this ``overlap`` advance."""
     if not 0 <= overlap < size:
-        raise ConfigError(f"chunker.overlap is {overlap}; it must be 0 or more and less than chunker.size, {size}")
+        raise ConfigError(f"chunker.overlap must be at least 0 and less than chunker.size ({size}), got {overlap}")

@@ -1,4 +1,4 @@
-"""The traits of a class of parts: facts about its parameters and results, beside its methods."""
+"""The traits of a part class: facts about its parameters and results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -10,9 +10,9 @@ from ragsweep.core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class PartTraits:
-    """What a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; optional, as is each field.
+    """What a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; all of it is optional.
 
-    A subclass inherits the traits, except ``version``; ``TRAITS = replace(Parent.TRAITS, version="1", ...)`` changes
+    A subclass inherits the traits except ``version``; ``TRAITS = replace(Parent.TRAITS, version="1", ...)`` changes
     some of them.
     """
 
@@ -23,16 +23,16 @@ class PartTraits:
     """Parameters that cannot change a result; addresses omit them."""
 
     search_only: frozenset[str] = frozenset()
-    """Of an index: parameters that ``search`` reads and ``build`` does not; a change rebuilds nothing."""
+    """Of an index: parameters that only ``search`` reads; a change does not rebuild it."""
 
     filtering: frozenset[str] = frozenset()
     """Of a retriever: {"min_score"} lets the pipeline drop chunks that score below it."""
 
     bounds: tuple[float, float | None] | None = None
-    """Of a retriever: lowest and highest possible score, None if it is unbounded; None: not known."""
+    """Of a retriever: lowest and highest possible score, each None if unbounded; None: unknown."""
 
     weighing: frozenset[str] = frozenset()
-    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its duration; it is timed once."""
+    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its duration; timed once."""
 
     reordering: frozenset[str] = frozenset()
     """Of a reranker: parameters that change only the use of the scores: "candidates", "min_score", "mix"."""
@@ -41,7 +41,7 @@ class PartTraits:
     """Of a generator: it abstains without context."""
 
     silent: bool = False
-    """Of an llm, router, query or system that is switched off: it is never called."""
+    """Of a disabled llm, router, query or system: it is never called."""
 
     unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Of a query writer: nested part -> its parameters that do not affect the query; addresses omit them."""
@@ -57,21 +57,21 @@ class PartTraits:
 
 
 class HasTraits(Protocol):
-    """A part of any kind; a class without TRAITS has the defaults (see ``traits_of``)."""
+    """A part of any kind; without TRAITS it has the defaults (see ``traits_of``)."""
 
     if TYPE_CHECKING:  # no member at runtime: isinstance accepts a class without it
         TRAITS: ClassVar[PartTraits]
 
 
 _FORMER = {one.name.upper(): one.name for one in fields(PartTraits)}
-"""Class attributes that stated the traits before there was TRAITS -> field."""
+"""Class attributes that preceded TRAITS -> field."""
 
 
 def traits_of(part: object, where: str = "") -> PartTraits:
-    """Return the traits of a part or of a class of parts; the defaults if it declares none.
+    """Return the traits of a part or part class; the defaults if it declares none.
 
-    ``where`` is its key in the config, for errors. Raises ConfigError if TRAITS is no PartTraits, and if traits are
-    stated by former class attributes, such as VERSION.
+    ``where`` is its config key, for errors. Raises ConfigError if TRAITS is not a PartTraits, or if a class still uses
+    former attributes such as VERSION.
     """
     made = part if isinstance(part, type) else type(part)
     try:
@@ -86,7 +86,7 @@ def traits_of(part: object, where: str = "") -> PartTraits:
 def _declared(made: type) -> PartTraits:
     found = getattr(made, "TRAITS", PartTraits())
     if not isinstance(found, PartTraits):
-        raise ConfigError(f"{made.__qualname__}.TRAITS must be a PartTraits, given {found!r}")
+        raise ConfigError(f"{made.__qualname__}.TRAITS must be a PartTraits, got {found!r}")
     if former := [name for name in _FORMER if hasattr(made, name) and (name != "VERSION" or name in vars(made))]:
         raise ConfigError(_describe_former(made, former))
     return found if "TRAITS" in vars(made) else replace(found, version=None)
@@ -97,6 +97,6 @@ def _describe_former(made: type, former: Sequence[str]) -> str:
     parent = next((one.__name__ for one in made.__mro__[1:] if "TRAITS" in vars(one)), "")
     traits = f"replace({parent}.TRAITS, {values})" if parent else f"PartTraits({values})"
     return (
-        f"{made.__qualname__} states traits in class attributes that are no longer read: {', '.join(former)}; write"
+        f"{made.__qualname__} declares traits in class attributes that are no longer read: {', '.join(former)}; write"
         f" TRAITS = {traits} instead, with {'dataclasses.replace' if parent else 'ragsweep.core.types.PartTraits'}"
     )

@@ -1,4 +1,4 @@
-"""Trust: a config may name the classes of our parts and those of trusted packages."""
+"""Trust: a config may name the classes of built-in parts and of trusted packages."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError, nearest
 
 TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
-"""Environment variable: further packages, comma separated, whose classes a config may name."""
+"""Environment variable: additional packages, comma separated, whose classes a config may name."""
 
 PARTS = frozenset(
     [*(f"ragsweep.parts.{kind}" for kind in (
@@ -32,10 +32,10 @@ def is_trusted(name: str) -> bool:
 
 
 def find_class(target: str, where: str) -> type:
-    """Import the class that a config names at key ``where``.
+    """Import the class named by a config at key ``where``.
 
-    Trust is checked on the name before the import, and on the class itself after it, since a module exposes what it
-    imports. Raises ConfigError, with the key, for a class that is not trusted or does not exist.
+    Trust is checked on the name before the import and on the class after it, since a module also exposes its imports.
+    Raises ConfigError, with the key, for a class that is not trusted or does not exist.
     """
     check_target(target, f"{where}._target_")
     module_name, _, name = target.rpartition(".")
@@ -52,7 +52,7 @@ def find_class(target: str, where: str) -> type:
 
 
 def check_targets(value: Any, where: str = "") -> None:
-    """Raise ConfigError for the first ``_target_`` in a tree of plain values that must not be named; import nothing."""
+    """Raise ConfigError for the first forbidden ``_target_`` in a tree of plain values; imports nothing."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             inside = f"{where}.{key}" if where else str(key)
@@ -68,12 +68,12 @@ def check_targets(value: Any, where: str = "") -> None:
 def check_target(target: object, where: str) -> None:
     """Raise ConfigError unless a config may name the class; nothing is imported."""
     if not isinstance(target, str):
-        raise ConfigError(f"{where}: must be the name of a class, given {target!r}")
+        raise ConfigError(f"{where}: must be the name of a class, got {target!r}")
     if target.rpartition(".")[0] in PARTS or is_trusted(target):
         return
     package = target.partition(".")[0]
     if package == "ragsweep":
-        raise ConfigError(f'{where}: "{target}" is none of our parts{nearest(target.rpartition(".")[0], PARTS)}')
+        raise ConfigError(f'{where}: "{target}" is not a built-in part{nearest(target.rpartition(".")[0], PARTS)}')
     raise ConfigError(
         f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts set the environment'
         f" variable {TRUSTED}={package}"

@@ -50,22 +50,22 @@ from ragsweep.core.data import (
 from ragsweep.core.metric_types import NEEDS, CachingMetric, CostEstimator, JudgedMetric, Metric, ReplyCache
 from ragsweep.core.traits import HasTraits, PartTraits
 
-# --- interfaces of parts --------------------------------------------------------------------------------------
+# --- protocols of parts ---------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
-# declare TRAITS (see PartTraits) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and
-# are no parameters: hash of the weights, resolved dtype, version of a library). The version, the parameters that are
-# not operational and the fingerprint go into the addresses of what it computes.
+# declare TRAITS (see PartTraits) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result but
+# are not parameters: hash of the weights, resolved dtype, version of a library). The version, the parameters that are
+# not operational and the fingerprint are part of its results' addresses.
 
 
 class DatasetReader(HasTraits, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Read everything; all faults of a file are raised at once, with their lines."""
+        """Read everything; all faults of a file are raised together, with their lines."""
 
 
 class Chunker(HasTraits, Protocol):
-    """Cut every document into chunks; together the spans of a document cover all of its text that is not blank."""
+    """Cut every document into chunks, whose spans together cover all non-blank text."""
 
     def split(self, corpus: Corpus) -> Spans:
         """Cut all documents."""
@@ -73,7 +73,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``child`` cuts the searched ones out of those that ``parent`` cuts."""
+    """Small chunks inside larger ones: ``child`` cuts the searched chunks out of those that ``parent`` cuts."""
 
     @property
     def parent(self) -> Chunker:
@@ -92,32 +92,32 @@ class Embedder(HasTraits, Protocol):
         """Embed chunks."""
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension)."""
+        """Embed queries (queries, dimension)."""
 
 
 @runtime_checkable
 class VectorIndex(HasTraits, Protocol):
-    """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
+    """Find nearest vectors. ``build`` returns all that ``search`` needs besides the vectors.
 
-    The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them.
+    The vectors may be a read-only memory-mapped file: read them in blocks, and never copy all of them.
     """
 
     def build(self, vectors: Floats) -> Arrays:
-        """Build the index as named arrays; called once a chunking."""
+        """Build the index as named arrays; called once per chunking."""
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Find the nearest of ``vectors``, those that ``index`` was built of, for each query vector."""
+        """Find the nearest of ``vectors``, from which ``index`` was built, for each query vector."""
 
 
 @runtime_checkable
 class TextRetriever(HasTraits, Protocol):
-    """Rank chunks by their texts. ``build`` is called once a chunking, ``retrieve`` with any number of queries.
+    """Rank chunks by their texts. ``build`` is called once per chunking, ``retrieve`` with any number of queries.
 
-    Fewer than ``depth`` chunks may be found; the rest is padded with -1 (score: minus infinity).
+    If fewer than ``depth`` chunks are found, the rest is padded with -1 (score: minus infinity).
     """
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Build the index as named arrays; called once a chunking."""
+        """Build the index as named arrays; called once per chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
         """Rank chunks for each query."""
@@ -125,16 +125,16 @@ class TextRetriever(HasTraits, Protocol):
 
 @runtime_checkable
 class CountingRetriever(TextRetriever, Protocol):
-    """A retriever that counts words in shards of chunks: independent of each other, in any process and order."""
+    """A retriever that counts words in independent shards of chunks, in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks, given by their numbers of characters, into shards that are counted separately."""
+        """Divide chunks into shards to count separately, by their lengths in characters."""
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Count the words of some chunks."""
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the counts of all shards, given with their numbers in any order, into the index of all chunks."""
+        """Merge the numbered counts of all shards, in any order, into the index of all chunks."""
 
 
 @runtime_checkable
@@ -156,20 +156,20 @@ class VectorRetriever(HasTraits, Protocol):
 
 @runtime_checkable
 class HybridRetriever(HasTraits, Protocol):
-    """Several named retrievers over one chunking, and a rule that fuses their rankings."""
+    """Several named retrievers over one chunking, and a rule to fuse their rankings."""
 
     @property
     def legs(self) -> Mapping[str, Any]:
         """The retrievers by name."""
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Fuse the legs' rankings, by name, to at most ``depth`` chunks a question."""
+        """Fuse the legs' rankings, by name, to at most ``depth`` chunks per question."""
 
 
 class Reranker(HasTraits, Protocol):
-    """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
+    """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are sorted by these scores.
 
-    ``candidates`` 0 leaves the ranking as it is. Scores are stored by pair; the parameters named in the traits as
+    ``candidates`` 0 leaves the ranking unchanged. Scores are stored per pair; the parameters named in the traits as
     ``reordering`` recompute none (see :class:`ragsweep.parts.reordering.Reordering`).
     """
 
@@ -178,7 +178,7 @@ class Reranker(HasTraits, Protocol):
         """The number of chunks of a ranking that are reranked."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs; the higher, the better."""
+        """Score pairs; higher is better."""
 
 
 @runtime_checkable
@@ -186,7 +186,7 @@ class ReadingReranker(Reranker, Protocol):
     """A reranker that reads chunks in advance; its token vectors are stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Read some chunks; the result for each is independent of the others."""
+        """Read chunks; the result for each is independent of the others."""
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
         """Score pairs of a question and the position of a chunk in ``chunks``."""
@@ -196,7 +196,7 @@ class Generator(HasTraits, Protocol):
     """Answer questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, in any order; call ``done(number of the request, answer)`` once for each.
+        """Answer every request, in any order; call ``done(request number, answer)`` once for each.
 
         The failure of one request is its answer (``failed``); a failure of all requests (no key, no such model) raises
         a RagsweepError.
@@ -205,24 +205,24 @@ class Generator(HasTraits, Protocol):
 
 @runtime_checkable
 class RepeatingGenerator(Generator, Protocol):
-    """A generator that draws its answers, so that each request may be answered several times.
+    """A generator that samples its answers, so that each request may be answered several times.
 
-    ``replicates`` is operational: each repetition has its own address and does not depend on the number of others.
+    ``replicates`` is operational: each repetition has its own address, independent of the number of others.
     """
 
     @property
     def replicates(self) -> int:
-        """The number of answers to every request, 1 or more."""
+        """The number of answers to each request, at least 1."""
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer as ``generate`` does, with the draws of one repetition; number 0 is ``generate`` itself."""
+        """Answer like ``generate``, with the samples of one repetition; number 0 is ``generate`` itself."""
 
 
 class Router(HasTraits, Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request (question and history; no passages); call ``done(its number, route)`` once for each."""
+        """Route every request (question and history; no passages); call ``done(its number, route)`` once for each."""
 
 
 class QueryWriter(HasTraits, Protocol):
@@ -239,11 +239,11 @@ class OutputReader(HasTraits, Protocol):
     """Read the text of an answer as the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
-        """Return the output; raise ValueError, with the reason, where the text is none."""
+        """Return the output; raise ValueError, with the reason, if the text is not valid."""
 
 
 class System(HasTraits, Protocol):
-    """An existing system that searches and answers; with an attribute ``answers`` that is False it only searches."""
+    """An existing system that searches and answers; if its attribute ``answers`` is False, it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Send every request (question and history; no passages); call ``done(its number, response)`` once for each."""

@@ -1,8 +1,8 @@
-"""Define the words of a text in every script, for search, lengths, comparisons and quotes.
+"""Define the words of a text in any script, for search, lengths, comparisons and quotes.
 
 A word is a run of letters, digits and underscores, with the marks on them (vowel signs of Devanagari, for instance).
-Scripts that are written without spaces have no visible words: each of their characters is one; a dictionary would be
-needed to do better. The same holds for Hangul, where particles join the word, except in quotes.
+Scripts written without spaces have no visible words: each character is one, because segmentation would need a
+dictionary. The same holds for Hangul, where particles join the word, except in quotes.
 """
 
 import re
@@ -17,7 +17,7 @@ _UNSPACED = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u303c\u3041-\u30fa\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua48c\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003fffd"
 )
-"""Characters of the scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
+"""Characters of the scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
 
 _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
 """The unspaced scripts, and Hangul."""
@@ -38,9 +38,9 @@ Kind = Literal["word", "token", "term", "search", "letter", "run", "character", 
 
 @cache
 def _marks() -> str:
-    """Return a class of characters that belong to the one before: marks, medial jamo, the soft hyphen.
+    """Return a class of characters that attach to the previous one: marks, medial jamo, the soft hyphen.
 
-    Marks of rare scripts beyond U+FFFF are not among them: ``re`` searches those one after the other.
+    Marks of rare scripts beyond U+FFFF are excluded: ``re`` tests those one by one.
     """
     marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return "".join(marks) + "\u1160-\u11ff\u00ad\U000e0100-\U000e01ef"
@@ -81,14 +81,14 @@ def words(text: str) -> list[str]:
 
 
 def word_count(text: str) -> float:
-    """Return the length of a text in words between white space; an unspaced character counts as half a word."""
+    """Return the length of a text in whitespace-separated words; an unspaced character counts as half a word."""
     if text.isascii() or not (characters := pattern("unspaced").findall(text)):
         return len(text.split())
     return len(characters) / 2 + sum(bool(words(part)) for part in pattern("unspaced").sub(" ", text).split())
 
 
 def spaced(text: str) -> str:
-    """Separate the tokens of a text by spaces where it has syllabic characters; return another text as it is."""
+    """Separate the tokens of a text with syllabic characters by spaces; return other text unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 
@@ -98,16 +98,16 @@ def is_syllabic(letter: str) -> bool:
 
 
 def without_soft_hyphens(text: str) -> str:
-    """Join the parts of words that soft hyphens divide, also at the ends of lines."""
+    """Remove soft hyphens, also at line ends, and join the parts that they separate."""
     return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
 
 
 def search_form(text: str) -> str:
-    """Return the searched form of a text; its words are the matches of ``pattern("search")``.
+    """Return the text's form for search; its words are the matches of ``pattern("search")``.
 
     Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), soft hyphens and invisible
-    characters are left out. Neighbouring syllabic characters become overlapping pairs, as Lucene's CJKAnalyzer makes
-    them. Text in ASCII is returned as it is.
+    characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's CJKAnalyzer. ASCII
+    text is returned unchanged.
     """
     if text.isascii():
         return text
@@ -132,14 +132,14 @@ def is_unsegmented(text: str) -> bool:
 
 
 def has_question_mark(text: str) -> bool:
-    """Return whether a text contains a question mark of any script; a semicolon is one in Greek."""
+    """Return whether a text contains a question mark of any script, including the Greek semicolon."""
     return any(map(_asks, text)) or (";" in text and _is_greek(text))
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends with a question mark of any script, closing quotation marks and brackets aside.
+    """Return whether a text ends with a question mark of any script, ignoring closing quotes and brackets.
 
-    The mark of Armenian is within the last word, so that it may be anywhere.
+    The Armenian mark is inside the last word, so it may be anywhere.
     """
     if "\u055e" in text:
         return True

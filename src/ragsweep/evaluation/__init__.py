@@ -1,1 +1,1 @@
-"""Turn one config into its graph of stages, and that into a score for every question."""
+"""Turn a config into its graph of stages, and the results into a score for every question."""

@@ -1,4 +1,4 @@
-"""Keys of questions, requests and cases by their content; answers, judgements and the like as stored rows."""
+"""Keys of questions, requests and cases by content; answers and judgements as stored rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragsweep.services.usage import Pricing
 
 Packed = NDArray[np.bytes_]
-"""One JSON object in ASCII a row."""
+"""One ASCII JSON object per row."""
 
 Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
 
@@ -27,18 +27,18 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Batch size, and longest delay in seconds, for storing results that cost no call."""
+"""Batch size, and longest delay in seconds, for storing results that need no call."""
 
 
 # --- keys --------------------------------------------------------------------------------------------------------
 
 
 class QuestionKey(str):
-    """The identity of a question in one config: the inputs of its answer apart from the config.
+    """The identity of a question in one config: the inputs of its answer other than the config.
 
-    As a text it is the key of the question's row, which stores keep. ``needs_retrieval`` is decided by the golden set,
-    ``searched`` by the router, if there is one; ``reference`` is read by judges only; ``query`` is empty if the search
-    text is the question's.
+    As text, it is the stored key of the question's row. ``needs_retrieval`` is decided by the golden set, ``searched``
+    by the router, if any; ``reference`` is read by judges only; ``query`` is empty if the search text is the
+    question's.
     """
 
     text: str
@@ -57,7 +57,7 @@ class QuestionKey(str):
         searched: bool = True,
         query: str = "",
     ) -> QuestionKey:
-        """Make a key, by default that of a wording."""
+        """Make a key, by default for the wording alone."""
         turns, written = [vars(turn) for turn in history], [query] if query else []
         key = super().__new__(cls, json.dumps([text, turns, needs_retrieval, reference, searched, *written]))
         key.text, key.history, key.needs_retrieval = text, tuple(history), needs_retrieval
@@ -76,14 +76,14 @@ class QuestionKey(str):
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Return a question's key, with the first of its right answers for a judge."""
+    """Return a question's key, with the first of its correct answers for a judge."""
     answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
 
 
 def question_keys(rows: Rows) -> Sequence[QuestionKey]:
-    """Return a node's rows, typed as the keys of questions."""
+    """Return a node's rows, typed as question keys."""
     return cast(Sequence[QuestionKey], rows)
 
 
@@ -101,13 +101,13 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack answers, judgements and the like as rows, without default values and NaN."""
+    """Pack answers, judgements or the like as rows, without defaults and NaN."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Read rows of one kind, as :func:`packed` wrote them."""
+    """Read rows of one kind that :func:`packed` wrote."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 
@@ -117,7 +117,7 @@ def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags the storable rows of a kind: rows that did not fail."""
+    """Return a function that flags the storable rows of a kind: those that did not fail."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -151,7 +151,7 @@ def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
 
 
 class ResultCollector:
-    """Collect results in order of arrival and store them immediately, so that no result is paid for twice."""
+    """Collect results as they arrive and store them immediately, so that no result is paid for twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
@@ -161,7 +161,7 @@ class ResultCollector:
         self._kept = time.monotonic()
 
     def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Take the result of one row."""
+        """Accept the result of one row."""
         assert 0 <= number < len(self._rows), f"there is no request {number}"
         assert number not in self._results, f"request {number} was answered twice"
         self._results[number] = item
@@ -191,7 +191,7 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request all rows; ``contents`` maps keys to requests. Results before a failure are kept."""
+    """Request all rows; ``contents`` maps keys to requests. Results that precede a failure are kept."""
     results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
 
     def done(number: int, item: Any) -> None:
@@ -213,14 +213,14 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node of packed results of one kind, by row; failed ones are not stored. ``further``: fields of Node."""
+    """Make a node of packed results of one kind; failed rows are not stored. ``further``: fields of Node."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 
 def wording_node(
     stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
 ) -> Node:
-    """Make the node of a part's results for questions; rows are keys of their wording."""
+    """Make the node of a part's results for questions, keyed by wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
         contents: dict[str, Request] = {key: Request(key.text, (), key.history) for key in question_keys(rows)}

@@ -31,18 +31,18 @@ PROTOCOLS: Mapping[str, Sequence[type]] = {
     "query": (QueryWriter,),
     "system": (System,),
 }
-"""The protocols that a part of each group may have."""
+"""The protocols that each group accepts."""
 
 
 def checked_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart:
-    """Build the part of a group; raise ConfigError if it lacks members of the group's protocols."""
+    """Build the part of a group; raise ConfigError if it satisfies none of the group's protocols."""
     built = builder.build(plain[group], group)
     check_members(built.value, PROTOCOLS[group], group)
     return built
 
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-    """Build an optional part; None if it is switched off."""
+    """Build an optional part; None if it is disabled."""
     built = checked_part(builder, plain, group)
     return None if traits_of(built.value).silent else built
 
@@ -57,15 +57,15 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: also search exactly, beside approximate indexes; ``excluded``: documents by search text, see Dataset.
-    Raises ConfigError, with the key, for parts that do not fit together.
+    ``exact``: also search exactly where indexes are approximate; ``excluded``: documents by search text, see Dataset.
+    Raises ConfigError, with the key, for incompatible parts.
     """
     chunker, retriever, reranker = (
         checked_part(builder, plain, group) for group in ("chunker", "retriever", "reranker")
     )
     depth, candidates = plain["depth"], reranker.value.candidates
     if candidates > depth:
-        raise ConfigError(f"reranker.candidates={candidates} is more than depth={depth}; raise depth")
+        raise ConfigError(f"reranker.candidates={candidates} exceeds depth={depth}; raise depth")
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(
         Parts(

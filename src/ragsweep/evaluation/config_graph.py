@@ -19,8 +19,8 @@ class Parts:
     reranker: BuiltPart
     depth: int
     top_k: int
-    compared: bool = False  # also search exactly, beside approximate indexes
-    context_budget: int | None = None  # tokens that the context may have
+    compared: bool = False  # also search exactly where indexes are approximate
+    context_budget: int | None = None  # maximum tokens of the context
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
@@ -36,7 +36,7 @@ class ApproximateLeg(NamedTuple):
 
 
 class PaidStage(NamedTuple):
-    """A part that may call a service: the node of its output, and the node whose rows it reads."""
+    """A part that may call a service: the node of its output, and the node that reads its rows."""
 
     part: Any
     node: Node
@@ -45,7 +45,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """A further answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
+    """One more answer to every question, with its verdicts; verdicts that read no answer are not repeated."""
 
     answer: Node
     verdicts: Mapping[str, Node]  # by metric
@@ -56,12 +56,12 @@ class ConfigGraph:
     """The nodes of one config."""
 
     corpus: Node
-    chunks: Node  # the chunks of the context, which cover evidence; usually also the searched ones
-    counts: Node  # the tokens of every chunk
+    chunks: Node  # the chunks of the context, which cover evidence; usually also searched
+    counts: Node  # token counts of the chunks
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
     candidates: int  # the number of reranked candidates; 0 without a reranker
-    reranked: Node  # of the chunks that are searched
+    reranked: Node  # of the searched chunks
     ranking: Node
     context: Node
     latency: Mapping[str, Node]
@@ -83,14 +83,14 @@ class ConfigGraph:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Map the nodes that make an answer to their addresses, inputs first; "" if the config has none."""
+        """Map the nodes that produce an answer to their addresses, inputs first; "" if the config has none."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
 
     @property
     def budget(self) -> int | None:
-        """The tokens that the context may have; None without a limit."""
+        """The maximum tokens of the context; None without a limit."""
         budget: int | None = self.context.spec.parameters.get("budget")
         return budget
 
@@ -113,5 +113,5 @@ def corpus_node(corpus: Corpus) -> Node:
 
 
 def chunks_of(graph: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
-    """Join a chunking's spans with the texts they belong to."""
+    """Join a chunking's spans with their texts."""
     return Chunks(get(graph.corpus), get(graph.chunks), graph.chunks.address)

@@ -16,16 +16,16 @@ from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, s
 
 AUTO, NONE, FALLBACK = "auto", "none", "english"
 SAMPLE = 200
-"""Documents, or questions, that are read to detect their language."""
+"""Number of documents, or questions, sampled to detect their language."""
 
 HEAD = 1000
-"""Characters of each that are read."""
+"""Characters read from each."""
 
 MIXED = 0.9
 """Share of the most frequent language, among texts with a detected language, below which a corpus is mixed."""
 
 LEAST_STOP_WORDS = 0.25
-"""The least mean share of stop words among the words of texts in their language.
+"""The minimum mean share of stop words among the words of texts in their language.
 
 Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin,
 Vietnamese and Indonesian text 7 to 21 % of the words are stop words of the language that is detected, in the English
@@ -38,9 +38,9 @@ Build = Callable[[Any, str], BuiltPart]
 
 
 class SampledLanguage(NamedTuple):
-    """The most frequent language of some texts; ``shares`` of all that were read, by the name of the language."""
+    """The most frequent language of some texts; ``shares`` maps each language's name to its share of all texts."""
 
-    name: str  # empty where none is detected
+    name: str  # empty if none is detected
     shares: Mapping[str, float]
     texts: int
 
@@ -52,16 +52,16 @@ class SampledLanguage(NamedTuple):
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the language of a corpus from documents at equal distances, the same in every process."""
+    """Detect a corpus's language from evenly spaced documents, the same in every process."""
     return sample_language(corpus.texts)
 
 
 def sample_language(texts: Sequence[str]) -> SampledLanguage:
-    """Detect the most frequent language of texts, by script and stop words."""
+    """Detect the most frequent language of texts by script and stop words."""
     count = min(SAMPLE, len(texts))
     heads = [texts[n * len(texts) // count][:HEAD] for n in range(count)]
     codes = [script_language(head) or detect_language(head) for head in heads]
-    if not any(codes):  # short texts decide together
+    if not any(codes):  # detect short texts jointly
         codes = [detect_language(" ".join(heads))] * len(heads)
     spoken = [(NAMES[code], _stop_word_share(head, code)) for head, code in zip(heads, codes, strict=True) if code]
     totals = Counter(name for name, _ in spoken)
@@ -74,7 +74,7 @@ def sample_language(texts: Sequence[str]) -> SampledLanguage:
 
 
 def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of stop words among the words of a text; 1 for a language that its script shows."""
+    """Return the share of stop words in a text; 1 for a language identified by its script."""
     if code not in STOP_WORDS:
         return 1.0
     found = words(fold(text))
@@ -82,11 +82,11 @@ def _stop_word_share(text: str, code: str) -> float:
 
 
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
-    """Return a tree of plain values with the corpus's language substituted for ``language: auto`` of parts.
+    """Substitute the corpus's language for ``language: auto`` of parts in a tree of plain values.
 
-    The class of a part lists the languages that it accepts in its traits; the language becomes "none" if the class
-    lacks it, or English if "none" is not accepted or the language is not detected. A part without a list is unchanged.
-    Raises ConfigError for a class that is not trusted or does not exist.
+    A part's class lists the languages that it accepts in its traits; the language becomes "none" if the class lacks it,
+    or English if "none" is not accepted or no language is detected. A part without a list is unchanged. Raises
+    ConfigError for a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
         return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]
@@ -99,7 +99,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
 
 
 def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
-    """List the languages that the class of a part accepts; empty for other values and for classes without a list."""
+    """List the languages that a part's class accepts; empty for other values and for classes without a list."""
     return traits_of(find_class(node["_target_"], where), where).languages if "_target_" in node else ()
 
 
@@ -113,9 +113,9 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
-    """List the labelled lines of a plan: the language of a corpus that is not English, or not alone, and what misfits.
+    """List the labelled lines of a plan: a corpus language other than English, or mixed, and settings that do not fit.
 
-    ``build`` returns the part of a node at a key. An external system reads the corpus by its own rules: no line.
+    ``build`` returns the part of a node at a key. Empty for an external system, which reads the corpus itself.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:
@@ -128,14 +128,14 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Describe the share of the language and, in a mixed corpus, all others of at least 5 %."""
+    """Describe the share of the language and, in a mixed corpus, of all others from 5 %."""
     first, *others = found.shares.items()
     named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield the parts of a config for another language than the corpus's, each with the fitting override."""
+    """Yield the parts of a config made for another language than the corpus's, each with the matching override."""
     named = language.capitalize()
     asked = sample_language([question.text for question in experiment.dataset.golden.questions])
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
@@ -148,7 +148,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         fact = f"the corpus is {named}"
         if accepted and chosen not in (NONE, fitting):
             rules = f"{where}.language={chosen} has the rules of {chosen.capitalize()}"
-            yield f"{fact}: {rules}; {where}.language={fitting} has those that fit"
+            yield f"{fact}: {rules}; {where}.language={fitting} matches the corpus"
         if _trained_on(node, where, build) not in ("", language):
             name = option("embedder", "")
             yield f"{fact}: embedder={name} is trained on English; embedder=use_multilingual reads {named}"
@@ -157,7 +157,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
 
 
 def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
-    """Return the single language that a part declares to be trained on; empty if it declares none."""
+    """Return the single language that a part is trained on; empty if it declares none."""
     if not hasattr(find_class(node["_target_"], where), "trained_on"):
         return ""
     language: str = build(node, where).value.trained_on
@@ -165,7 +165,7 @@ def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield key and node of every part that a config searches and answers with."""
+    """Yield key and node of every part used for search and answers."""
 
     def walk(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if isinstance(node, Mapping):

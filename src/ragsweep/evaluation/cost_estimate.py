@@ -1,4 +1,4 @@
-"""Estimate the cost of a plan's calls: from the usage measured for the same part, else from the part's own estimate."""
+"""Estimate the cost of a plan's calls: from measured usage of the same part, else from the part's own estimate."""
 
 import math
 from collections import Counter
@@ -16,10 +16,10 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
 SAMPLED = 500
-"""Number of the latest stored segments from which the usage of a row is averaged."""
+"""Number of latest stored segments over which usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's own tokens to the measured ones at which the measurement no longer applies."""
+"""Ratio of a request's tokens to measured ones beyond which the measurement does not apply."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -29,7 +29,7 @@ KINDS: dict[str, type[Any]] = {
     "route": Route,
     "respond": Response,
 }
-"""Row types of the stages that may have a cost."""
+"""Row types of stages that may have a cost."""
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
@@ -87,7 +87,7 @@ class _Estimator:
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:
-        """Return the mean size of one request or case, the highest if the chunks are not known yet."""
+        """Return the mean size of one request or case, or its maximum if the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
         rest = 0.0
         if "question" in stage.uses:
@@ -104,7 +104,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return the tokens of an answer: as measured, else its limit."""
+        """Return the tokens of an answer: as measured, else the limit."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())
@@ -112,7 +112,7 @@ class _Estimator:
         return 0.0
 
     def _context(self, experiment: Experiment) -> float:
-        """Return the tokens of the context, within its budget where there is one."""
+        """Return the tokens of the context, within its budget if any."""
         graph = experiment.graph
         if self._executor.known(graph.counts):
             chunk = _mean(self._executor.get(graph.counts)["tokens"])
@@ -144,13 +144,13 @@ def _model(item: Any) -> str:
 
 
 def _is(served: str, model: str) -> bool:
-    """Return whether a model, as a service names it, is the requested one, by name or with a date appended."""
+    """Return whether a model name from a service is the requested one, possibly with a date appended."""
     return served == model or (served.startswith(f"{model}-") and served[len(model) + 1 :][:1].isdigit())
 
 
 def _mean_of(items: Sequence[Any], model: str) -> CostEstimate:
     calls, tokens_in, tokens_out = np.mean([one.usage[:3] for one in items], axis=0).tolist()
-    if calls and not tokens_in + tokens_out:  # the service counted none
+    if calls and not tokens_in + tokens_out:  # the service reported none
         tokens_in = tokens_out = math.nan
     return CostEstimate(calls, tokens_in, tokens_out, next(filter(None, map(_model, items)), model))
 

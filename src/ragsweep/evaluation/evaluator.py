@@ -1,4 +1,4 @@
-"""Evaluate one config: run its graph for all questions, score every question, and sum up."""
+"""Evaluate one config: run its graph for all questions, score every question, and summarise."""
 
 import time
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ from ragsweep.stats.summaries import collect_scores
 
 
 class Covered(NamedTuple):
-    """The data that configs with one chunking share: the names of its chunks, and the evidence that they cover."""
+    """Data shared by configs with one chunking: the names of its chunks, and the evidence that they cover."""
 
     names: ChunkNames
     coverage: Coverage
@@ -77,7 +77,7 @@ class Evaluator:
     """Evaluate configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # later measurements of latency are never repeated
+    began: float = field(default_factory=time.time)  # later latency measurements are never repeated
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -85,7 +85,7 @@ class Evaluator:
         return self.evaluate_with_artifacts(experiment).result
 
     def evaluate_with_artifacts(self, experiment: Experiment) -> Evaluation:
-        """Run the config and score it, for a tracker, too. Latency is measured last, when everything is warm."""
+        """Run the config and score it, also for a tracker. Latency is measured last, when everything is warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
@@ -157,7 +157,7 @@ class Evaluator:
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Gather the input of metrics, except latency."""
+        """Collect the input of metrics, except latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -202,7 +202,7 @@ class Evaluator:
         )
 
     def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> EvidenceRanks:
-        """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
+        """Trace each evidence through the stages; legs are scored by the objective and the headline metrics."""
         config = experiment.config
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
         chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
@@ -210,7 +210,7 @@ class Evaluator:
         return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Rank for all questions that need retrieval; conversation gets an empty ranking.
+        """Rank for all questions that need retrieval; conversational questions get an empty ranking.
 
         Raises CallFailed if the searches of all these questions failed.
         """
@@ -235,7 +235,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's share of the executor's counts; of embedding, chunks and the largest share cut, too."""
+        """Return this config's share of the executor's counts; for embedding, also chunks and the largest cut share."""
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
@@ -251,7 +251,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the bytes of each index and the seconds of its build, in any run; NaN where unknown."""
+        """Return each index's size in bytes and build time in seconds, from any run; NaN if unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
@@ -269,14 +269,14 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 
 def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
-    """Return PARTIAL where a metric that decides or is shown, judged ones included, lacks too many scores."""
+    """Return PARTIAL if a metric that decides or is shown, including judged ones, lacks too many scores."""
     further = (*experiment.targets, *experiment.graph.verdicts)
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 
 
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
-    """Return the facts of questions and corpus."""
+    """Return the identity of questions and corpus."""
     questions, division = dataset.golden.questions, dataset.division
     divided: dict[str, Any] = {}
     if division is not None:

@@ -1,8 +1,8 @@
 """Resolve labels under any chunking: map anchors to spans of the text, and spans to the chunks that cover them.
 
 Each evidence is credited once, at the first rank that covers it, and the ideal list is the list of evidences. So no
-metric has a denominator that depends on the chunking, and with one chunk a document and evidence that names whole
-documents every metric equals trec_eval's.
+metric has a denominator that depends on the chunking, and with one chunk per document and document-level evidence every
+metric equals trec_eval's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ BLOCK = 2**22
 
 
 class Overlaps(NamedTuple):
-    """The overlaps of places and chunks: one row a pair, with the number of shared characters, ordered by place."""
+    """The overlaps of places and chunks: one row per pair, with the number of shared characters, sorted by place."""
 
     place: Numbers
     chunk: Numbers
@@ -57,7 +57,7 @@ class Coverage:
     """
 
     questions: Sequence[Question]
-    question: Numbers  # (evidences,): which question an evidence belongs to
+    question: Numbers  # (evidences,): the question of each evidence
     grade: NDArray[np.float64]  # (evidences,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
@@ -69,7 +69,7 @@ class Coverage:
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find for each evidence (evidences,) the first rank, from 1, whose chunk covers it; 0 where none does."""
+        """Find, for each evidence (evidences,), the first rank, from 1, whose chunk covers it; 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
@@ -91,7 +91,7 @@ class Coverage:
         return ranks
 
     def first(self, ranks: Numbers) -> Numbers:
-        """Take for each evidence the first of the ranks, as :meth:`ranks` returns them, at which it is covered."""
+        """Return, for each evidence, the first of the ranks from :meth:`ranks` at which it is covered."""
         covering = ranks[self.covering]
         never = np.iinfo(np.int64).max
         first = np.full(len(self.question), never)
@@ -116,17 +116,17 @@ class Coverage:
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant evidence.
 
-    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of its characters. If no chunk has
-    that many, the chunks with the most do, so that no label vanishes with small chunks. Any chunk of a document covers
-    a whole document. ``counts``: the tokens of every chunk; None: :func:`count_tokens` counts them.
+    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of its characters. If no chunk
+    does, the chunks with the most characters do, so that no label is lost with small chunks. Any chunk of a document
+    covers a whole document. ``counts``: the token count of every chunk; None: from :func:`count_tokens`.
 
     Raises:
         ConfigError: The threshold is out of range.
         InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk contains;
-            all of them at once.
+        all of them together.
     """
     if not 0 < threshold <= 1:
-        raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, not {threshold}")
+        raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, got {threshold}")
     labels = relevant_labels(golden)
     question = np.array([label.n for label in labels], dtype=np.int64)
     grade = np.array([label.evidence.grade for label in labels], dtype=np.float64)
@@ -136,7 +136,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     faults = Faults()
     for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
-        if evidence.anchor is not None:  # a document without any chunk can only be missed
+        if evidence.anchor is not None:  # a document without chunks is always missed
             fact = f'no chunk contains any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
             faults.add(labels[n].where, fact)
     faults.raise_any()
@@ -150,7 +150,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:
-    """Pair every place with the chunks that share text with it, by binary search in the ordered spans."""
+    """Pair every place with the chunks that overlap it, by binary search in the sorted spans."""
     stride = int(max(spans.end.max(initial=0), places.end.max(initial=0))) + 1
     begin = spans.document.astype(np.int64) * stride + spans.start
     reach = np.maximum.accumulate(spans.document.astype(np.int64) * stride + spans.end)
@@ -179,7 +179,7 @@ def _pairs(places: Places, touches: Overlaps, threshold: float, n_chunks: int) -
 
 
 def count_tokens(chunks: Chunks) -> Numbers:
-    """Count the tokens (chunks,) of every chunk's text, with its title; reads each text once."""
+    """Count the tokens (chunks,) of every chunk's text, including its title; reads each text once."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
     for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):
@@ -192,7 +192,7 @@ def count_tokens(chunks: Chunks) -> Numbers:
 def _mark(
     chunks: Chunks, question: Numbers, touches: Overlaps, whole: NDArray[np.bool_], counts: Numbers
 ) -> EvidenceTokens:
-    """Count the tokens of every chunk that are in any evidence of a question, each of them once.
+    """Count the tokens of every chunk that are in any evidence of a question, each once.
 
     ``question`` and ``whole`` are (touches,). Only texts with anchors are read.
     """
@@ -206,7 +206,7 @@ def _mark(
     size = max(len(counts), 1)
     keys, group = np.unique(question * size + touches.chunk, return_inverse=True)
     inside = _union(group, first, last, len(keys)).astype(np.int64)
-    # A whole document marks all tokens of its chunk: together with an anchor in it these would count twice.
+    # A whole document marks all tokens of its chunk, which an anchor in it would count twice.
     return EvidenceTokens(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
 
 
@@ -229,16 +229,16 @@ def view(
     approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
 ) -> EvaluationView:
-    """Build the input of metrics from final rankings to full depth, one row a question.
+    """Build the input of metrics from final rankings to full depth, one row per question.
 
-    ``latency``: seconds a question by stage, NaN where not probed; ``approximate``: legs with an approximate index
-    beside exact search; ``length`` (questions,): the chunks in each context, where a budget cuts it.
+    ``latency``: seconds per question by stage, NaN if not probed; ``approximate``: results of approximate indexes and
+    of exact search; ``length`` (questions,): the chunks in each context, if a budget cuts it.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
-    if length is not None:  # from here on only chunks in the context count
+    if length is not None:  # below, only chunks in the context count
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked, places, touches = coverage.marked, coverage.places, coverage.touches
@@ -270,13 +270,13 @@ def view(
 
 
 def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -> Numbers:
-    """Spread evidences that one chunk covers over following ranks, one a rank, so that no list beats the ideal one.
+    """Spread evidences covered by one chunk over following ranks, one per rank, so that no list beats the ideal one.
 
-    The evidences of a question are taken in the order of their first rank, the higher grade first where it is the
-    same. Each is credited at its first rank, or directly after the previous one: ``max(first_rank, credited before +
-    1)``. Because no two share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two
-    evidences thus counts like two chunks, at its own rank and the next. If no two share a first rank, nothing moves.
-    All arrays are (evidences,); rank 0 means not found.
+    A question's evidences are taken in order of first rank, the higher grade first on a tie. Each is credited at its
+    first rank, or directly after the previous one: ``max(first_rank, credited before + 1)``. Because no two share a
+    rank, nDCG, average precision and precision are at most 1. A chunk that covers two evidences thus counts like two
+    chunks, at its own rank and the next. If no two share a first rank, nothing changes. All arrays are (evidences,);
+    rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

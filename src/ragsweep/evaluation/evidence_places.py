@@ -1,4 +1,4 @@
-"""Map labels to the passages that they mark: spans of the corpus, whatever its chunks."""
+"""Map labels to the passages that they mark: spans of the corpus, independent of its chunks."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,11 +16,11 @@ Row = tuple[int, int, int, int, bool]
 
 
 class Label(NamedTuple):
-    """A relevant evidence, and the question it belongs to."""
+    """A relevant evidence, and the question that it belongs to."""
 
     n: int  # of the question
     evidence: Evidence
-    where: str  # its place in a file, for messages
+    where: str  # "file:line", for messages
 
 
 class Places(NamedTuple):
@@ -48,10 +48,10 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 
 @memoize_by_identity
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
-    """Find the passages of all relevant labels, by label, document and start, once for all chunkings of a corpus.
+    """Find the passages of all relevant labels by label, document and start, once for all chunkings of a corpus.
 
     If passages may be repeated, an anchor also marks every other document in which it occurs. Raises InputError for
-    labels that name unknown documents and anchors that do not occur, all of them at once.
+    labels that name unknown documents and anchors that do not occur, all of them together.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(
@@ -82,7 +82,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # Searching for the longest word, then for all, is much cheaper than resolving.
+    # Searching for the longest word, then for all words, is much cheaper than resolving.
     anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
     rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
     longest = [max(words, key=len, default="") for *_, words in rows]

@@ -20,19 +20,19 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class TracedStages:
-    """The rankings of one config before its final one; each has one row a question."""
+    """The rankings of one config before the final one; each has one row per question."""
 
     legs: Mapping[str, Rankings]  # of a hybrid; empty without one
-    first_stage: Rankings | None  # before reranking; None where nothing is reranked
-    budget: int | None  # tokens that the context may have
+    first_stage: Rankings | None  # before reranking; None without a reranker
+    budget: int | None  # maximum tokens of the context
 
 
 def trace_evidence(
     view: EvaluationView, coverage: Coverage, threshold: float, stages: TracedStages, metrics: Sequence[Metric]
 ) -> EvidenceRanks:
-    """Follow every evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
+    """Trace every evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
 
-    A leg alone has the ``top_k`` and budget of the config. ``threshold``: the share of an evidence that covers it.
+    A leg alone has the config's ``top_k`` and budget. ``threshold``: the share of an evidence that covers it.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0

@@ -53,9 +53,9 @@ class Experiment:
 
 
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
-    """Return the labelled lines of a plan: the embedders that compute in another dtype than float32.
+    """List the labelled lines of a plan for embedders that do not compute in float32.
 
-    With ``dtype=auto`` the processor decides it, and vectors of another dtype are other vectors.
+    With ``dtype=auto`` the processor determines it, and another dtype gives different vectors.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:

@@ -33,7 +33,7 @@ _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 _BLANK = re.compile(r"\s+")
 
 UNKNOWN = "unknown:"
-"""Prefix of the id of a document that is created for a context outside the corpus."""
+"""Prefix of the id of a document created for a context outside the corpus."""
 
 
 class ContextPlace(NamedTuple):
@@ -49,7 +49,7 @@ class AlignedContext:
     """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
     ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts
-    these. ``scores`` are the system's, in the shape of ``positions``; None if it gives none, or if they increase along
+    these. ``scores`` are the system's, in the shape of ``positions``; None if there are none, or if they increase along
     a question's list, as distances do (``rising`` counts such questions).
     """
 
@@ -84,10 +84,10 @@ def align_contexts(
     that document like an anchor (``resolve``), without a leading title; a text under any other name is located in all
     documents, ignoring differences in white space, ligatures and soft hyphens. A document's id without a text is the
     whole document. A text that is not found becomes an additional document, which covers no evidence. A context that
-    occurs twice in one question's list counts at its first place.
+    occurs twice in a question's list counts at its first place.
 
-    ``whole`` names documents that are always chunks, whether the system used them or not: evidence that it missed needs
-    a chunk. ``scores`` are those of the contexts.
+    ``whole`` names documents that are always chunks, even if the system did not use them: missed evidence needs a
+    chunk. ``scores`` are those of the contexts.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -149,7 +149,7 @@ class _Search:
             return ContextPlace(document, 0, len(corpus.texts[document]))
         title, untitled = corpus.titles[document], text.strip()
         place = self._within(document, text)
-        if place is None and title and untitled.startswith(title):  # many systems prepend it to the text
+        if place is None and title and untitled.startswith(title):  # many systems prepend the title
             place = self._within(document, untitled[len(title) :])
         return place
 
@@ -171,14 +171,14 @@ class _Search:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All texts, composed, with equal white space, joined by a separator that none contains; and their starts."""
+        """Return all texts, normalised and joined by a separator that none contains, and their starts."""
         plain = [_BLANK.sub(" ", composed(text)) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 
 
 @dataclass(frozen=True)
 class ExternalSystem:
-    """A system, its questions (keys of their wording), and the judges of its answers."""
+    """A system, its questions (keyed by wording), and the judges of its answers."""
 
     corpus: Corpus
     system: BuiltPart
@@ -245,7 +245,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Make the node of all contexts' locations; not stored, because computing it is faster than reading it back."""
+    """Make the node of all contexts' locations; not stored, because recomputing is faster than reading."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:
@@ -258,7 +258,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings: rows by text. Of questions with equal texts the first counts."""
+    """Make the node of the system's rankings, keyed by text; among questions with equal texts, the first counts."""
     place: dict[str, int] = {}
     for number, key in enumerate(parts.questions):
         place.setdefault(key.text, number)
@@ -276,5 +276,5 @@ def _whole(stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, resul
 
 
 def _wording_keys(rows: Rows) -> list[str]:
-    """Convert keys of questions into keys of their wording."""
+    """Convert question keys to keys of their wording."""
     return [key.wording for key in question_keys(rows)]

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 def query_node(query: BuiltPart) -> Node:
-    """Write the query of every question; rows are keys of the question's wording."""
+    """Write the query of every question, keyed by the question's wording."""
     parameters = dict(query.spec.parameters)
-    for name, unread in traits_of(query.value).unread.items():  # of nested parts, without effect on a query
+    for name, unread in traits_of(query.value).unread.items():  # of nested parts, without effect on the query
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -61,7 +61,7 @@ def write_queries(
 ) -> tuple[list[Answer] | None, QuestionTable]:
     """Rewrite the query of every question that has a history; on failure, search with the question's text.
 
-    Returns the queries (one a question, empty where none is written; None if the config writes none), and their table.
+    Returns the queries (one per question, empty where unwritten; None without a query writer), and their table.
     """
     if graph.query is None:
         return None, table
@@ -75,7 +75,7 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""Reasons for skipping a case that lacks a field which the metric uses."""
+"""Reasons for skipping a case without a field that the metric uses."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Context:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """List them, as inputs."""
+        """List the nodes as inputs."""
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
-        """Assemble each question's passages for the generator; conversation gets none.
+        """Assemble each question's passages for the generator; conversational questions get none.
 
         A question whose search failed gets the reason instead of passages.
         """
@@ -107,7 +107,7 @@ class Context:
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
-    """Name the chunks of contexts, and take their texts; padding is none."""
+    """Return the names and texts of a context's chunks, without padding."""
     positions = [row[row != NO_CHUNK].tolist() for row in context.positions]
     return [
         tuple(Passage(name, names.chunks.text(position)) for name, position in zip(*one, strict=True))
@@ -117,14 +117,14 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """Make the nodes of answers and verdicts for one config; without a generator there are verdicts only."""
+    """Make the nodes of answers and verdicts for one config; without a generator, of verdicts only."""
 
     context: Context
     generator: BuiltPart | None = None
     system_answer: Node | None = None  # the answers of an external system
-    replicate: int = 0  # the number of this repetition of all answers
+    replicate: int = 0  # the number of this repetition
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by their hash, the key of a row; filled by the reading stage within one process."""
+    """Requests and cases by hash, the key of a row; filled by the reading stage in the same process."""
 
     @cached_property
     def generate(self) -> Node | None:
@@ -169,7 +169,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the further repetitions of all answers, with the verdicts that read them."""
+        """Build the further repetitions of all answers, with the verdicts that depend on them."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -180,7 +180,7 @@ class Answering:
     def paid_stages(
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
-        """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
+        """List the paid stages: the generator, if any, and the judges, with what their verdicts read."""
         judged = [
             (metrics[name].value, node)
             for some in (verdicts, *(one.verdicts for one in repeated))
@@ -202,7 +202,7 @@ class Answering:
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
         context = self.context.nodes if "contexts" in uses else ()
-        # The replies of a metric's own judge serve all metrics that use it.
+        # The replies of a judge are shared by all metrics that use it.
         own = metric.spec.parameters.get("judge")
         replies = reply_node(own if isinstance(own, Spec) else metric.spec, label)
 
@@ -231,7 +231,7 @@ class Answering:
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case of a question, or, if a field is missing, the verdict with the reason."""
+    """Build a metric's case of a question or, if a field is missing, the verdict with the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):
@@ -257,7 +257,7 @@ def _queries(questions: Sequence[QuestionKey]) -> list[str]:
 
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
-    """Convert the keys of verdicts into those of answers, which have no reference."""
+    """Convert keys of verdicts to those of answers, which have no reference."""
     return [key.unjudged for key in question_keys(rows)]
 
 
@@ -267,7 +267,7 @@ def _query_keys(rows: Rows) -> Rows:
 
 
 def _input_rows(node: Node, rows: Rows) -> Rows | None:
-    """Return the rows of an input that are read; unknown before a request or case is assembled."""
+    """Return the rows of an input to read; unknown before a request or case is assembled."""
     if node.stage in ("generate", "judge"):
         return None
     return _answer_keys(rows) if node.stage == "answer" else _query_keys(rows)

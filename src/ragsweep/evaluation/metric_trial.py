@@ -1,4 +1,4 @@
-"""Try the metrics of other packages on one question, before any computation or paid call."""
+"""Try third-party metrics on one question, before any computation or paid call."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,14 +26,14 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Length of the excerpt that represents a document, in characters."""
+"""Length of a document's excerpt, in characters."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question, perfectly retrieved and answered, and return the errors of metrics that fail, by metric.
+    """Score one question, perfectly retrieved and answered, and return the errors of failing metrics, by metric.
 
     No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers and
-    routes. Our own metrics are not tried.
+    routes. Built-in metrics are not tried.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:
@@ -47,7 +47,7 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
 
 
 def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
-    """Make a view of one question over excerpts of the documents that contain its evidence."""
+    """Make a view of one question over excerpts of its evidence documents."""
     questions, documents = dataset.golden.questions, dataset.corpus
     question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
     texts = _excerpts(question, documents) or {documents.ids[0]: documents.texts[0][:EXCERPT]}
@@ -65,7 +65,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Excerpt the documents of a question's evidence, by id."""
+    """Return excerpts of a question's evidence documents, by id."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

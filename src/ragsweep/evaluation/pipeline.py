@@ -101,12 +101,12 @@ class _Stages:
         self.approximate: dict[str, ApproximateLeg] = {}
         self.legs: dict[str, Node] = {}  # of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
-        self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node but for nested chunkers
+        self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node except for nested chunkers
         counting, inputs = Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks)
         self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
-        """Build the nodes of the context's chunks, and of the searched ones."""
+        """Build the nodes of the context's chunks, and of the searched chunks."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
             whole = self._whole(
@@ -196,7 +196,7 @@ class _Stages:
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
-        """Build the search by the index at this key; equal indexes at different keys give the same node."""
+        """Build the search with the index at this key; equal indexes at different keys give the same node."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
 
         def build(work: StageContext) -> Any:
@@ -209,7 +209,7 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            # A query without words has no direction, so that no chunk is near to it.
+            # A query without words has no direction, so no chunk is near it.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
@@ -221,7 +221,7 @@ class _Stages:
         return self._searching(ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
 
     def _searching(self, node: Node) -> Node:
-        """Make a node of rankings tolerate a failing service: the question has no ranking."""
+        """Make a node of rankings tolerate a failing service: the question gets no ranking."""
 
         def failed(rows: Rows) -> Rankings:
             empty = empty_rankings(len(rows), self.parts.depth)._replace(chunks=self.chunks.address)
@@ -240,7 +240,7 @@ class _Stages:
         return node
 
     def _hybrid(self, built: BuiltPart, label: str) -> Node:
-        # Sorted, so that the order of keys in a config cannot change the order of summation and thus a result.
+        # Sorted, so that the order of config keys cannot change the order of summation.
         names = sorted(built.value.legs)
         specs = built.spec.parameters["legs"]
         legs = {
@@ -265,18 +265,18 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Order the first candidates by the reranker; the rest follow in their old order."""
+        """Order the first candidates by the reranker; the rest keep their order."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first
         pairs = self._pairs()
         probe = latency_node(pairs, first, partial(pair_keys, how.candidates))
-        counted = replace(probe.spec, parameters={"candidates": how.candidates})  # ten take longer than five
+        counted = replace(probe.spec, parameters={"candidates": how.candidates})  # more candidates take longer
         self.latency["rerank"] = replace(probe, spec=counted)
         return self._searching(reorder_node(first, pairs, how))
 
     def _pairs(self) -> Node:
-        """Build the node of the scores of pairs, whose address does not depend on their further use."""
+        """Build the node of pair scores, whose address does not depend on their further use."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
         inputs = (self.corpus, self.chunks)

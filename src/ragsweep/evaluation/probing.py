@@ -19,7 +19,7 @@ from ragsweep.stats.intervals import quantile
 def probe_stages(
     executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
 ) -> dict[str, Probes]:
-    """Return the probes of each stage: stored ones, unless they are stale.
+    """Return the probes of each stage: stored ones, unless stale.
 
     A probe made after ``since`` (seconds since the epoch) is never repeated. ``again``: repeat all older probes, not
     only those of a busy machine.
@@ -28,7 +28,7 @@ def probe_stages(
 
 
 def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
-    """Recall or measure; a probe of a service is not repeated, because its calls cost money."""
+    """Recall or measure; a service's probe is not repeated, because its calls cost money."""
     probes: Probes = executor.get(node, rows)
     if node.check or not (probes.at < since).any():
         return probes
@@ -42,9 +42,9 @@ def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool
 def seconds_by_question(
     probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each probed question by stage, NaN for the other questions and for failed searches.
+    """Return the seconds of each probed question by stage; NaN for other questions and for failed searches.
 
-    Those of written queries and of answers are of the calls that made them.
+    Those of written queries and answers are the durations of the original calls.
     """
     failed = view.rankings.failed
     latency = {
@@ -62,7 +62,7 @@ def seconds_by_question(
 def summarise_latency(
     view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
 ) -> dict[str, dict[str, float]]:
-    """Summarise each stage's probe: number of questions, milliseconds by mean and quantile, and the machine's state."""
+    """Summarise each stage's probe: question count, mean and quantiles in milliseconds, and the machine's state."""
     quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
     stages = {}
     for stage, seconds in view.latency.items():
@@ -76,7 +76,7 @@ def summarise_latency(
 
 
 def _state(probes: Probes, quiet: float) -> dict[str, float]:
-    """Describe the machine while a stage was probed."""
+    """Describe the machine's state during a stage's probe."""
     return {
         "work_mean_ms": 1000 * float(probes.work.mean()),
         "work_p95_ms": 1000 * quantile(np.sort(probes.work), 0.95),

@@ -1,4 +1,4 @@
-"""The questions of a golden set as columns, the outcomes of a config by question, and the names of chunks."""
+"""The questions of a golden set as columns, a config's outcomes by question, and the names of chunks."""
 
 import json
 import re
@@ -30,7 +30,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
 """The fixed columns of the flat table of results; labels and metrics follow."""
 
 MOST_GROUPS = 40
-"""Most values of a grouping label; a label with more identifies questions."""
+"""Maximum number of values of a grouping label; with more, it identifies questions."""
 
 Numbers = NDArray[np.int64]
 
@@ -41,27 +41,27 @@ def has_evidence(question: Question) -> bool:
 
 
 SPAN = re.compile(r"\d+-\d+")
-"""The suffix of a chunk's name that is not a whole document."""
+"""The suffix of the name of a chunk that is not a whole document."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTable:
-    """The questions of one golden set as columns; each is computed at the first access."""
+    """The questions of one golden set as columns; each is computed on first access."""
 
     questions: Sequence[Question]
-    routed: bytes = b""  # a byte a question, 1 where a router has it searched; empty without a router
-    written: str = ""  # a JSON list of search queries; empty if they are the questions' texts
+    routed: bytes = b""  # one byte per question, 1 if routed to search; empty without a router
+    written: str = ""  # a JSON list of search queries; empty if these are the questions' texts
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
-        """Which questions are searched for: by the router, else by the golden set."""
+        """Flags of the questions to search for: from the router, else from the golden set."""
         if self.routed:
             return np.frombuffer(self.routed, dtype=np.bool_)
         return np.array([question.needs_retrieval for question in self.questions], dtype=np.bool_)
 
     @cached_property
     def rows(self) -> Numbers:
-        """The numbers of the questions that are searched for."""
+        """The numbers of the questions to search for."""
         return np.flatnonzero(self.searched)
 
     @cached_property
@@ -71,7 +71,7 @@ class QuestionTable:
         return written or [question.query or question.text for question in self.questions]
 
     def written_address(self, address: str) -> str:
-        """Return the address of rankings of these search texts, given that of their stage."""
+        """Return the address of rankings of these search texts, given their stage's address."""
         return content_hash([address, self.written]) if self.written else address
 
     @cached_property
@@ -92,22 +92,22 @@ class QuestionTable:
 
     @cached_property
     def answered(self) -> tuple[QuestionKey, ...]:
-        """The questions to answer, conversation among them, as keys."""
+        """The questions to answer, including conversational ones, as keys."""
         return tuple(question_key(*one) for one in self._rows())
 
     @cached_property
     def judged(self) -> tuple[QuestionKey, ...]:
-        """The same with a right answer each, for judges."""
+        """The same with a correct answer each, for judges."""
         return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
     def wordings(self) -> tuple[QuestionKey, ...]:
-        """The same as keys of their wording alone."""
+        """The same as keys of the wording alone."""
         return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
-        """The numbers of the questions that are searched for and have a history."""
+        """The numbers of the questions to search for that have a history."""
         return np.array([n for n in self.rows.tolist() if self.questions[n].history], dtype=np.int64)
 
     def _rows(self) -> Iterator[tuple[Question, bool, str]]:
@@ -139,7 +139,7 @@ class QuestionTable:
 
     @cached_property
     def labels(self) -> dict[str, list[str]]:
-        """Each label, category first, and the questions' values; empty where a question has none."""
+        """Each label, category first, with the questions' values; empty where a question has none."""
         others = sorted({label for question in self.questions for label in question.labels} - {"category"})
         return {
             "category": [question.category for question in self.questions],
@@ -163,17 +163,17 @@ tabulate = memoize_by_identity(QuestionTable)
 
 @dataclass(frozen=True, eq=False)
 class ChunkNames:
-    """The names of one chunking's chunks in tables and files; each is computed at its first use.
+    """The names of one chunking's chunks in tables and files; each is computed on first use.
 
-    A name is the document's id, with the span if that is not the whole document, or if the id itself could be the name
-    of another document's chunk.
+    A name is the document's id, with the span if it is not the whole document, or if the id alone could be the name of
+    another document's chunk.
     """
 
     chunks: Chunks
     _names: dict[int, str] = field(default_factory=dict)
 
     def of(self, positions: NDArray[np.int32]) -> list[list[str]]:
-        """Name the chunks of rankings (questions, depth); padding has no name."""
+        """Return the names of the chunks in rankings (questions, depth); padding has no name."""
         is_chunk = positions != NO_CHUNK
         numbers = positions[is_chunk].tolist()
         for position in set(numbers).difference(self._names):
@@ -194,10 +194,10 @@ class ChunkNames:
 def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
     """Find a chunk by its name (see :class:`ChunkNames`): the document's position, start, end.
 
-    Returns None if the corpus does not have it.
+    Returns None if the corpus does not contain it.
     """
     identifier, _, span = name.rpartition(":")
-    if identifier not in corpus.position:  # the name is that of a whole document
+    if identifier not in corpus.position:  # the name of a whole document
         identifier, span = name, f"0-{sys.maxsize}"
     document = corpus.position.get(identifier)
     if document is None or not SPAN.fullmatch(span):
@@ -207,7 +207,7 @@ def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
 
 
 def chunk_text(corpus: Corpus, name: str) -> str:
-    """Return the indexed text of a chunk by its name; "" if the corpus does not have it."""
+    """Return the indexed text of a chunk by its name; "" if the corpus does not contain it."""
     if (place := chunk_place(corpus, name)) is None:
         return ""
     document, start, end = place
@@ -227,7 +227,7 @@ def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
     for label, where in first.items():
         if label in COLUMNS or label in metrics:
             what = "a metric" if label in metrics else "a column of the table of questions"
-            faults.add(where, f'the label "{label}" has the name of {what}; rename it')
+            faults.add(where, f'the label "{label}" has the same name as {what}; rename it')
     faults.raise_any()
 
 
@@ -240,8 +240,7 @@ def tabulate_results(
 ) -> dict[str, list[Any]]:
     """Return the columns of single values: labels, retrieved evidence, the answer, and every score.
 
-    ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is not
-    measured.
+    ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is unmeasured.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
@@ -270,20 +269,20 @@ def tabulate_results(
 
 
 def _context_scores(view: EvaluationView) -> list[list[float]]:
-    """Return the score of each chunk of each context, to six digits, to keep records small."""
+    """Return the score of each context chunk, to six digits, to keep records small."""
     inside = view.context != NO_CHUNK
     scores = view.rankings.scores[:, : inside.shape[1]]
     return [[float(f"{score:.6g}") for score in row[kept].tolist()] for row, kept in zip(scores, inside, strict=True)]
 
 
 def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
-    """Return counts, as numbers with NaN where a question failed if any did."""
+    """Return counts as numbers, with NaN where a question failed, if any did."""
     values: list[Any] = (np.where(failed, np.nan, counts) if failed.any() else counts).tolist()
     return values
 
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
-    """Return for each question its unscored metrics and the reasons; equal rows are one object."""
+    """Return the unscored metrics and reasons of each question; equal rows are one object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]

@@ -16,18 +16,18 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""Distinct questions of a sample, of those whose latency is measured."""
+"""Number of distinct sampled questions, among those whose latency is measured."""
 
 LISTED = 10
-"""Least number of chunks that a span lists, if available."""
+"""Minimum number of chunks listed in a span, if available."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTracer:
     """Trace questions as plain values, so that secrets in them can be masked.
 
-    A span has ``name``, ``inputs``, ``outputs`` and ``seconds``, NaN where they were not measured. Retrieved chunks
-    have the form of documents that viewers of traces know.
+    A span has ``name``, ``inputs``, ``outputs`` and ``seconds``, NaN if not measured. Retrieved chunks have the form of
+    documents that trace viewers support.
     """
 
     config: Mapping[str, Any]
@@ -138,7 +138,7 @@ class QuestionTracer:
         return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return the seconds of a question in these stages, of one leg if it is given; NaN where one is not probed."""
+        """Return a question's seconds in these stages, of one leg if given; NaN where not probed."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

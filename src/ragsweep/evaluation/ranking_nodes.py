@@ -32,7 +32,7 @@ def ranking_node(
 def step_node(
     stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
 ) -> Node:
-    """Make a rows node of a step of the pipeline; computing most steps is faster than reading their results back."""
+    """Make a rows node of a pipeline step; most steps are faster to compute than to read."""
     return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
 
 
@@ -70,7 +70,7 @@ def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]
 def pair_node(
     part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
 ) -> Node:
-    """Make the node of a reranker's scores of pairs; a call of ``score`` gets at most PAIRS of them."""
+    """Make the node of a reranker's pair scores; a call of ``score`` gets at most PAIRS pairs."""
 
     def compute(work: StageContext, keys: Rows) -> Floats:
         scores = [np.empty(0, np.float32)]
@@ -86,7 +86,7 @@ def pair_node(
 
 
 def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
-    """Order the first candidates by the scores of their pairs; the rest follow in their old order."""
+    """Order the first candidates by their pair scores; the rest keep their order."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         ranking: Rankings = work.get(first, rows)
@@ -109,7 +109,7 @@ def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
 
 
 def cut_to_context(ranking: Node, counts: Node, top_k: int, budget: int | None) -> Node:
-    """Cut rankings to the first ``top_k`` chunks, and to those that fit into a budget of tokens, if there is one."""
+    """Cut rankings to the first ``top_k`` chunks, and to a token budget, if there is one."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         first = work.get(ranking, rows).first(top_k)

@@ -1,4 +1,4 @@
-"""Scores of repeated answers: the mean of a question's repetitions, and the single scores."""
+"""Scores of repeated answers: the mean over a question's repetitions, and the single scores."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _OF_FIRST = {"latency", "exact"}
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
-    """Return the view of every repetition, the first answers first; without repetitions only these."""
+    """Return the view of every repetition, first answers first; without repetitions only these."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
@@ -42,19 +42,19 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``repetitions``: the single scores; None where nothing is repeated.
+    ``repetitions``: the single scores; None without repetitions.
     """
 
     scores: Mapping[str, Scores]
     repetitions: Repetitions | None
-    lost: Mapping[str, int]  # metric -> questions scored by some repetitions though another one failed
+    lost: Mapping[str, int]  # metric -> questions scored by some repetitions although another failed
 
 
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
-    """Score every repetition. A question's score is the mean of those that have one.
+    """Score every repetition. A question's score is the mean of its available scores.
 
-    If none has a score, the reason is that of a failed repetition, if there is one, else that of the first. Metrics of
-    latency, and quantiles, are those of the first answers.
+    If none has a score, the reason is that of a failed repetition, if any, else that of the first. Latency metrics and
+    quantiles are those of the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -74,7 +74,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
-    """Average the repetitions, and count the questions where only some have scores because others failed."""
+    """Average the repetitions, and count the questions scored only partly because of failures."""
     values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
@@ -114,10 +114,10 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Describe how many questions lack the score of a failed repetition; nothing if none does."""
+    """Describe how many questions lack the score of a failed repetition; empty if none."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
-            f"of {questions:,} questions some have repetitions that failed, and are scored by the others: {listed}; run"
-            " it with rerun=true to repeat the failed calls alone"
+            f"some of {questions:,} questions have failed repetitions and are scored by the others: {listed}; run"
+            " with rerun=true to repeat only the failed calls"
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragsweep.evaluation.external_system import AlignedContext
 
 CUT_WARNING = 0.01
-"""Least share of tokens beyond the embedder's window that causes a warning."""
+"""Minimum share of tokens beyond the embedder's window for a warning."""
 
 
 def result_warnings(
@@ -27,7 +27,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views``: one for each repetition of the answers; ``lost``: metric -> questions scored without a failed repetition.
+    ``views``: one per repetition of the answers; ``lost``: metric -> questions scored without a failed repetition.
     """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
@@ -41,13 +41,13 @@ def result_warnings(
 def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
     if aligned.unknown:
         yield (
-            f"{aligned.unknown} contexts of the system were not found in the corpus, and cover no evidence; return"
+            f"{aligned.unknown} contexts of the system are not in the corpus and cover no evidence; return"
             " the ids of documents (or document:start-end), or texts as the corpus has them"
         )
     if aligned.rising:
         yield (
             f"the scores of the system rise along its list for {aligned.rising} questions, as distances do; its order"
-            " is kept, and scores of 1, 1/2, 1/3 ... replace its own"
+            " is kept, and its scores are replaced by 1, 1/2, 1/3 ..."
         )
 
 
@@ -79,12 +79,12 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
             " - /metrics/answers@_global_.metrics"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
-    if len(models) > 1:  # of one address
-        yield f"the answers are of several models ({', '.join(models)}): the service has changed its model; name one"
+    if len(models) > 1:  # at one address
+        yield f"the answers come from several models ({', '.join(models)}): the service changed its model; name one"
 
 
 def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
-    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the present one."""
+    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the current one."""
     window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
     if not isinstance(size, int) or longest <= window:
         return "choose a smaller chunker.size"
@@ -92,12 +92,12 @@ def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
 
 
 def cut_share(embeddings: Embeddings) -> float:
-    """Return the share of the tokens beyond the window of the embedder."""
+    """Return the share of tokens beyond the embedder's window."""
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
+    """Sum the cost of answers and verdicts when first computed; results shared by questions count once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
         items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
@@ -122,7 +122,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 def _new_verdicts(
     table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
 ) -> Iterator[list[Judgement]]:
-    """Yield a repetition's verdicts by metric; equal answers to a question are judged once, and cost nothing again."""
+    """Yield a repetition's verdicts by metric; equal answers to a question are judged, and paid for, once."""
     before = views[: next(n for n, one in enumerate(views) if one is view)]
     for name, verdicts in view.judgements.items():
         known = [one for one in before if one.answers]

@@ -30,10 +30,10 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
     ``scored``: the candidates in their new order, of the searched chunking, which may differ from the context's.
 
-    Returns the number of ``evidences`` that either list covers; the shares of them that moved ``up`` or ``down``, were
-    ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists in
-    ranks, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
-    there is nothing to measure.
+    Returns the number of ``evidences`` covered by either list; the shares of them that moved ``up`` or ``down``, were
+    ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` in ranks of those in both
+    lists, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
+    undefined.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
@@ -56,7 +56,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
 
 LONGEST = 200
-"""Characters of an error's message that become a reason."""
+"""Maximum length of an error message as a reason."""
 
 Done = Callable[[int, Judgement], None]
 
@@ -68,14 +68,14 @@ _log = logging.getLogger(__name__)
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
     """Score every question; if the metric raises, or returns no scores, each is NaN with the reason.
 
-    Raises RagsweepError if the metric raised it: every config would fail.
+    Raises RagsweepError if the metric raised it: it would recur in every config.
     """
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; return the exception and its place where the metric fails."""
+    """Score every question; return the exception and its place if the metric fails."""
     try:
         scores = metric.score(view)
         return scores if is_ours(metric) else _checked(scores, len(view.questions), metric.bounds)
@@ -84,9 +84,9 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 
 
 class Failures(NamedTuple):
-    """The reason why a stage failed for each question, "" if none did; all columns (questions,)."""
+    """Each question's reason for a failed stage, "" if none failed; all columns (questions,)."""
 
-    upstream: NDArray[np.str_]  # of route, query, search or system: the question has no result of the config
+    upstream: NDArray[np.str_]  # of route, query, search or system: the config has no result for the question
     answer: NDArray[np.str_]
     probed: NDArray[np.bool_]  # whether the question's latency is measured
 
@@ -108,7 +108,7 @@ class Failures(NamedTuple):
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
 ) -> dict[int, str]:
-    """Return the reasons of failed searches, by question number; including reranking and the exact search of a leg."""
+    """Return the reasons of failed searches by question number, including reranking and exact searches."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
@@ -122,9 +122,9 @@ def find_search_failures(
 def find_failures(
     view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
 ) -> Failures:
-    """Collect the failures of the stages before the scores, including an external system that makes the context."""
+    """Collect the failures of the stages before scoring, including an external system's."""
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
-    answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # of a system that only searches
+    answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     searched = [searches.get(n, "") for n in range(len(view.questions))]
     columns = [*stages, searched, answers if is_system else [""] * len(answers)]
@@ -161,14 +161,14 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     if not isinstance(scores, Scores):
         returned = type(scores).__name__
         raise TypeError(
-            f"score returned {returned}; return ragsweep.core.types.Scores, as score_with_evidence makes them"
+            f"score returned {returned}; return ragsweep.core.types.Scores, for example from score_with_evidence"
         )
     values, reasons = np.asarray(scores.values, dtype=np.float64), np.asarray(scores.reasons, dtype=np.str_)
     if values.shape != (questions,) or reasons.shape != (questions,):
         shapes = f"values of shape {values.shape} and reasons of shape {reasons.shape}"
-        raise ValueError(f"{shapes} for {questions} questions; return one value and one reason a question")
+        raise ValueError(f"{shapes} for {questions} questions; return one value and one reason per question")
     if np.isinf(values).any():
-        raise ValueError("an infinite score; return NaN and a reason where there is none")
+        raise ValueError("an infinite score; return NaN and a reason for a missing score")
     low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
@@ -177,7 +177,7 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return the exception and its place as text; re-raise exceptions that are not the metric's fault.
+    """Return the exception and its place as text; re-raise exceptions not caused by the metric.
 
     The place is the last executed line of the metric's package, else the method's.
     """

@@ -11,9 +11,9 @@ from ragsweep.core.types import EvaluationView
 
 
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
-    """Return the steps by name: stages whose time is measured, ``query``, ``generate`` and ``judge/METRIC``.
+    """Return the steps by name: stages with measured time, ``query``, ``generate`` and ``judge/METRIC``.
 
-    Of repeated answers only those of the first repetition. Steps without a known fact are left out.
+    For repeated answers only the first repetition. Steps without a known fact are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):
@@ -41,7 +41,7 @@ def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
 
 
 def _cost(one: Any) -> Mapping[str, float]:
-    """Return the tokens and the price of one result's calls, to four digits; NaN without a call."""
+    """Return the tokens and price of one result's calls, to four digits; NaN without a call."""
     if not one.usage.calls:
         return dict.fromkeys(("tokens_in", "tokens_out", "money"), math.nan)
     usage = one.usage

@@ -1,4 +1,4 @@
-"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools reproduce our numbers."""
+"""Rankings and labels as TREC files, by chunk and by evidence, to reproduce our numbers with other tools."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ class LazyTexts(Mapping[str, str]):
         return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        """List the names; this writes nothing."""
+        """List the names without generating texts."""
         return iter(self._makers)
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts, which differ while the searches of some questions fail."""
+    """Return the address of a run's texts, which differ if the searches of some questions failed."""
     written = table.written_address(address)
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
@@ -48,7 +48,7 @@ def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> 
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
     """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
 
-    The questions whose search ``failed`` are left out: tools score 0 where a run lacks a question of the qrels.
+    The questions whose search ``failed`` are omitted: tools score 0 where a run lacks a question of the qrels.
 
     Chunks have the same names as in runs. If several chunks cover one evidence, each is relevant, and tools without
     evidences count each of them; our metrics credit the first.
@@ -64,7 +64,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return runs by evidence, by the addresses of the ranking and of a context that a budget cuts."""
+    """Return runs by evidence, keyed by the address of the ranking and of a context cut by a budget."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -74,15 +74,15 @@ def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: st
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
     """Write rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score; best first.
 
-    A line represents a rank: ``evidence:N`` where our metrics credit the N-th evidence of the question, else
-    ``rank:R``, which is not relevant. The scores -1, -2 and so on give the order. The rank field, which tools ignore,
-    is that of the chunk that covers the evidence: several evidences of one chunk are credited one a rank. If a budget
-    cuts the context, only the ranks within the budget are written. Failed searches are omitted.
+    A line represents a rank: ``evidence:N`` where our metrics credit the question's N-th evidence, else ``rank:R``,
+    which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore, is that of
+    the covering chunk: several evidences of one chunk are credited at one rank each. If a budget cuts the context, only
+    the ranks within the budget are written. Failed searches are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
         length = view.context_length[view.evidence_question]
-        credited = np.where(credited > length, view.top_k + credited - length, credited)  # credited beyond the ranking
+        credited = np.where(credited > length, view.top_k + credited - length, credited)  # credited after the ranking
         first = np.where(first > length, 0, first)
     failed = view.rankings.failed
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
@@ -106,7 +106,7 @@ def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed:
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
     """Write the relevant evidences of each question as TREC qrels, named as in a run by evidence.
 
-    The questions whose search ``failed`` are left out.
+    The questions whose search ``failed`` are omitted.
     """
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()

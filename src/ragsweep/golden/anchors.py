@@ -12,7 +12,7 @@ from ragsweep.golden.rendered import Derived, Piece, derive, render
 Span = tuple[int, int]
 
 _LONG_RUN = r"\s\s+"
-_MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without it needs no rendering
+_MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without markup needs no rendering
 _LONGEST_MARKUP = 500  # characters between the words of one passage, such as the target of a link
 _HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup around words that are not visible
 _LETTER = re.compile(r"[^\W\d_]")
@@ -20,19 +20,19 @@ _SHOWN = 160  # characters of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Find the spans of all occurrences of a quote in a document's text, in order; with ``start`` the one there.
+    """Find the spans of all occurrences of a quote in a document's text, in order; with ``start``, only the one there.
 
-    A run of white space, in both, counts as one space; at the anchor's ends it is ignored. Both are compared in
-    Unicode's composed form, without ligatures and soft hyphens (see ``composed``). Where the source does not contain
-    the anchor, the visible texts of both, rendered as Markdown, are compared: without emphasis, backticks, the targets
-    of links. Occurrences may overlap; a blank anchor has none. The forms of the last 128 texts are cached: with many
-    anchors and many texts, iterate over the texts in the outer loop.
+    A run of white space counts as one space, and is ignored at the anchor's ends. Both texts are compared in Unicode's
+    composed form, without ligatures and soft hyphens (see ``composed``). If the source does not contain the anchor, the
+    visible texts of both, rendered as Markdown, are compared: without emphasis, backticks and link targets. Occurrences
+    may overlap; a blank anchor has none. The forms of the last 128 texts are cached: with many anchors and texts,
+    iterate over the texts in the outer loop.
     """
     quote = _plain(anchor)
     if not quote:
         return []
 
-    blanks = len(anchor) - len(anchor.lstrip())  # a start may or may not count them
+    blanks = len(anchor) - len(anchor.lstrip())  # a start may or may not include them
 
     def chosen(spans: list[Span]) -> list[Span]:
         return [span for span in spans if start is None or span[0] in (start, start + blanks)]
@@ -51,14 +51,14 @@ def visible_words(anchor: str) -> list[str]:
 
 
 def visible_text(anchor: str) -> str:
-    """Return an anchor without markup, composed, with single spaces between its words."""
+    """Return an anchor without markup, composed, with single spaces between words."""
     return _rendered(_plain(anchor))
 
 
 def in_order(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether words occur in a text in order, with only markup between them: a cheap check before ``resolve``.
+    """Return whether words occur in order with only markup between them: a cheap check before ``resolve``.
 
-    False implies that ``resolve`` finds no quote of these words; rendering a text takes a thousand times as long.
+    False implies that ``resolve`` finds no quote of these words; rendering a text is about a thousand times slower.
     """
     if not all(word in text for word in wanted):
         return False
@@ -78,15 +78,15 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _is_markup(text: str, start: int, end: int) -> bool:
-    """Return whether the text between two words may be invisible: it has no letters, or markup that hides them."""
+    """Return whether the text between two words may be invisible: it has no letters, or markup hides them."""
     return end <= start + 1 or not _LETTER.search(text, start, end) or bool(_HIDING.search(text, start, end))
 
 
 def composed(text: str) -> str:
-    """Return a text in Unicode's composed form, with ligatures and letters of other widths as plain letters.
+    """Return a text in Unicode's composed form, with ligatures and width variants replaced by plain letters.
 
-    Soft hyphens are left out, also those at the ends of lines. Other compatibility forms (NFKC), such as raised digits,
-    are kept: they can change what a text states.
+    Soft hyphens are removed, also at line ends. Other compatibility forms (NFKC), such as superscript digits, are kept:
+    replacing them can change the meaning.
     """
     if text.isascii():
         return text
@@ -101,9 +101,9 @@ def _plain_letters(letter: str) -> str:
 
 
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
-    """Find the passage of a text that shares the longest run of words with an anchor: return its start and its words.
+    """Return the start and words of the passage that shares the longest run of words with an anchor.
 
-    Case and Markdown are ignored. None if no word of four letters or more is shared.
+    Case and Markdown are ignored. None if no word of at least four letters is shared.
     """
     form = render(text)
     normal = _normal(form.text)
@@ -113,7 +113,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     at, run = _longest_run(haystack, quote)
     if len(run) < 4:
         return None
-    # as many words before and after it as the anchor has
+    # as much context on either side as the anchor has
     before, after = (len(pattern("quoted").findall(part)) for part in quote.split(run, 1))
     head, tail = normal.text[:at][-20 * (before + 1) :], normal.text[at + len(run) :][: 20 * (after + 1)]
     starts = [match.start() for match in pattern("quoted").finditer(head)][-before:] if before else []
@@ -126,11 +126,11 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""Leading words of an anchor in which the longest run is searched: each word costs one search of the text."""
+"""Leading words of an anchor that may start the longest run: each costs one search of the text."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
-    """Find the longest run of a quote's words in a text, by bisection: a text with a run of n has one of n - 1, too."""
+    """Find the longest run of a quote's words in a text by bisection: a run of n words contains one of n - 1."""
     places = [match.span() for match in islice(pattern("quoted").finditer(quote), MOST_WORDS)]
     best, low, high = (0, ""), 1, len(places)
     while low <= high:
@@ -161,7 +161,7 @@ def _spans(form: Derived, quote: str) -> list[Span]:
 
 @lru_cache(maxsize=128)
 def _normal(text: str) -> Derived:
-    """Compose a text's characters, and make every run of white space one space."""
+    """Compose a text's characters, and collapse every run of white space into one space."""
     form = derive(_pieces(text))
     return form._replace(text=re.sub(r"\s", " ", form.text))
 
@@ -176,9 +176,9 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def _changing(text: str) -> str:
-    """Return a pattern of the parts of a text that its normal form changes.
+    """Return a pattern of the parts of a text that normalisation changes.
 
-    Only marks and the vowels and finals of Hangul (U+1160 to U+11FF) are composed with what is before them.
+    Only marks and the vowels and finals of Hangul (U+1160 to U+11FF) combine with the preceding character.
     """
     if composed(text) == text:
         return _LONG_RUN

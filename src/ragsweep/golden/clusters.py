@@ -1,6 +1,6 @@
-"""Group dependent questions: questions with a common source document, or nearly the same words.
+"""Group dependent questions: those with a common source document, or nearly the same words.
 
-Their scores are correlated: resampling draws them together, and a partition keeps them on one side.
+Their scores are correlated: they are resampled together, and a partition keeps them on one side.
 """
 
 import unicodedata
@@ -13,20 +13,20 @@ from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 
 ALIKE = 0.7
-"""Least Jaccard similarity of the shingles of two near-duplicates."""
+"""Minimum Jaccard similarity of the shingles of two near-duplicates."""
 
 SHINGLE = 4
 """Characters of a shingle: letters rather than words, for languages without spaces."""
 
 TINY = 1e-9
-"""Tolerance for rounding, so that no pair is lost before it is compared."""
+"""Tolerance for rounding, so that no pair is lost before the comparison."""
 
 LARGEST = 0.1
-"""Share of all questions that chains of documents or texts may join; a larger group is cut."""
+"""Maximum share of all questions in a linked group; a larger group is split."""
 
 
 def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
-    """Return for each number below ``size`` the smallest number in its connected component."""
+    """Return, for each number below ``size``, the smallest number in its connected component."""
     parent = list(range(size))
 
     def root(number: int) -> int:
@@ -44,11 +44,11 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Name the cluster of each question: ``document ID`` of the document it is about, or ``question ID``.
+    """Name the cluster of each question: ``document ID`` of its document, or ``question ID``.
 
-    Questions that share a document of their evidence, or whose texts are near-duplicates, are linked; clusters are the
-    connected components. A component of more than a tenth of all questions (with many relevant documents a question,
-    chains of links may join all of them) is cut: only questions with the same main document, or the same words, stay
+    Questions that share an evidence document, or whose texts are near-duplicates, are linked; clusters are the
+    connected components. A component of more than a tenth of all questions (with many relevant documents per question,
+    chains of links may join all of them) is split: only questions with the same main document, or the same words, stay
     together.
     """
     texts = [normalised(question) for question in questions]
@@ -65,17 +65,17 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
 
 
 def normalised(question: Question) -> str:
-    """Normalise a question and its history: words in small letters with one space between them."""
+    """Normalise a question and its history: lower-case words separated by single spaces."""
     texts = " ".join([*(turn.text for turn in question.history), question.text])
     folded = unicodedata.normalize("NFKC", texts).casefold()
     return " ".join("".join(letter if letter.isalnum() else " " for letter in folded).split())
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """List the pairs of texts with a Jaccard similarity of their shingles of at least ``ALIKE``.
+    """List the pairs of texts whose shingles have a Jaccard similarity of at least ``ALIKE``.
 
-    Only pairs that share one of their rarest shingles, and are of similar length, can reach it, and only they are
-    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
+    Only pairs that share one of their rarest shingles and have similar lengths can reach it, and only they are compared
+    (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
     """
     shingles = [_shingles(text) for text in texts]
     return [
@@ -119,20 +119,20 @@ def _shingles(text: str) -> frozenset[str]:
 def _documents(question: Question) -> list[str]:
     """List the documents of a question's evidence, or else its first distractor.
 
-    Only the first, so that a question without an answer does not link two documents.
+    Only the first, so that an unanswerable question does not link two documents.
     """
     relevant = [evidence.document for evidence in question.evidence if evidence.grade > 0]
     return list(dict.fromkeys(relevant)) or list(question.distractors[:1])
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Choose the document with the best grade; on a tie, the document that most questions name."""
+    """Choose the document with the best grade; on a tie, the one that most questions name."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 
 
 def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
-    """Group numbers by their names; a number is in the group of each of its names."""
+    """Group numbers by name; a number is in the group of each of its names."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, names in names_of:
         for name in names:
@@ -141,7 +141,7 @@ def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
 
 
 def _name_clusters(questions: Sequence[Question], main: Sequence[str], clusters: Sequence[int]) -> tuple[str, ...]:
-    """Name each cluster by the document that most of its questions are about, or by the smallest of their ids."""
+    """Name each cluster by the document of most of its questions, or by its smallest question id."""
     members: dict[int, list[int]] = defaultdict(list)
     for n, cluster in enumerate(clusters):
         members[cluster].append(n)

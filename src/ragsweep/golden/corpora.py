@@ -18,9 +18,9 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus of JSON lines or Parquet, with ``columns`` also a table; its errors are added to the faults.
+    """Read a corpus of JSON lines or Parquet, or with ``columns`` also a table; errors are added to the faults.
 
-    The format is our own or, where the first line has an ``_id``, ``doc_id`` or ``contents``, that of BEIR, AutoRAG or
+    The format is our own or, if the first line has an ``_id``, ``doc_id`` or ``contents``, that of BEIR, AutoRAG or
     FlashRAG, whose other keys are ignored.
     """
     unique, before = UniqueIds("document"), len(faults.found)
@@ -40,17 +40,17 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         stated = row.text("version") if (key, text) == ("id", "text") else ""
         version = stated if version is None else version
         if stated != version:
-            row.fault(f'version "{stated}" differs from "{version}" of the lines before; a corpus has one version')
+            row.fault(f'version "{stated}" differs from "{version}" in earlier lines; a corpus has one version')
     if not ids and len(faults.found) == before:
-        faults.add(str(path), "holds no document")
+        faults.add(str(path), "contains no documents")
     return Corpus(ids, titles, texts, version or "")
 
 
 def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
-    """Read every page in a folder and below, with its path from there as id; unreadable pages are faults.
+    """Read all pages in a folder, recursively, with their relative paths as ids; unreadable pages are faults.
 
-    ``exclude``: patterns of ids that are no documents, where ``*`` also matches slashes; None: the caller has no such
-    key, and messages do not mention it. Also returns notes on files left out, and on pages not read as printed.
+    ``exclude``: patterns of ids to skip, where ``*`` also matches slashes; None: the caller has no such key, and
+    messages do not mention it. Also returns notes on skipped files, and on pages whose text may differ from the print.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -63,20 +63,20 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
             others[path.suffix.lower() or "no ending"] += 1
-        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # a lone surrogate: a byte that is not UTF-8
+        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # a byte that is not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
             unique.check(normalised, row)
             pages[normalised] = path
         else:
-            faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "the name is not UTF-8; rename the file")
+            faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "its name is not UTF-8; rename the file")
     ids = sorted(pages)
-    way_out = "move it out of the folder" if exclude is None else "leave it out with dataset.exclude"
+    way_out = "move it out of the folder" if exclude is None else "exclude it with dataset.exclude"
     documents = [read_page(pages[identifier], faults, way_out) for identifier in ids]
     if not ids and len(faults.found) == before:
-        faults.add(str(root), f"holds no document; known endings: {', '.join(ENDINGS)}")
+        faults.add(str(root), f"contains no documents; known suffixes: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
-    notes = [f"files of other kinds left out: {kinds}"] if kinds else []
+    notes = [f"files of other types skipped: {kinds}"] if kinds else []
     notes += [f"{links:,} links not followed"] if links else []
     blank = [name for name, page in zip(ids, documents, strict=True) if not page.text.strip() and not page.doubts]
     notes += [f"files without text: {len(blank):,}, the first {blank[0]}"] if blank else []
@@ -87,17 +87,17 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a folder of pages, or a file as ``read_corpus`` does; also returns notes."""
+    """Read a folder of pages, or a file as in ``read_corpus``; also returns notes."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:
-    """Yield the files and links of a folder and below, in order, without hidden ones."""
+    """Yield the files and links of a folder, recursively and sorted, without hidden ones."""
 
     def refuse(error: OSError) -> None:
-        faults.add(str(error.filename), "the folder may not be read; allow it with chmod u+rx")
+        faults.add(str(error.filename), "permission denied; make the folder readable with chmod u+rx")
 
     for folder, names, files in os.walk(root, onerror=refuse):
         names[:] = sorted(name for name in names if not name.startswith("."))

@@ -1,4 +1,4 @@
-"""Parse our own format of a golden file: one question a line (described in docs/datasets.md)."""
+"""Parse our own golden file format: one question per line (described in docs/datasets.md)."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ GROUPS = {
 }
 """Groups of the full schema (docs/datasets.md) -> their fields that group results; the others are not read."""
 REJECTED = "rejected"
-"""The ``validation.status`` of an entry that is not to be asked."""
+"""The ``validation.status`` of an excluded entry."""
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
@@ -31,9 +31,9 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
-    """Read the questions of a golden file, without those that its validation rejected; errors are added to the faults.
+    """Read the questions of a golden file, except those that its validation rejected; errors are added to the faults.
 
-    A line for another version than ``corpus_version``, that of the corpus, is a fault. Questions of faulty lines are
+    A line for a version other than ``corpus_version``, that of the corpus, is a fault. Questions of faulty lines are
     returned, too.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
@@ -48,7 +48,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGolden
             rejected += 1
         else:
             questions.append(question)
-    return RawGoldenSet(str(path), questions, left_out={"questions that their validation rejected": rejected})
+    return RawGoldenSet(str(path), questions, left_out={"questions rejected by their validation": rejected})
 
 
 def read_question(row: Row) -> Question:
@@ -58,7 +58,7 @@ def read_question(row: Row) -> Question:
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
     unanswerable_type = row.text("unanswerable_type") or None
     if answerable and unanswerable_type:
-        row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
+        row.fault(f'is answerable, but has the unanswerable_type "{unanswerable_type}"')
     text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
@@ -66,7 +66,7 @@ def read_question(row: Row) -> Question:
         labels |= {name: row.row(group).text(name) for name in fields if group in row}
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
-        row.fault('"references" holds a blank text')
+        row.fault('"references" contains a blank text')
     row.refuse_structure("question", "reference", "category")
     answers = dict.fromkeys(answer for answer in (row.text("reference"), *references) if answer.strip())
     return Question(
@@ -91,10 +91,10 @@ def read_question(row: Row) -> Question:
 
 
 def read_weight(row: Row) -> float | None:
-    """Read the weight of a question; None if absent. Any value but a number above 0 is a fault of the row."""
+    """Read a question's weight; None if absent. Any value except a number above 0 is a fault of the row."""
     weight = row.number("weight", 1.0)
     if weight <= 0:
-        row.fault(f'"weight" is {weight:g}; give a number above 0, or leave out the question if nobody asks it')
+        row.fault(f'"weight" is {weight:g}; give a number above 0, or remove the question')
     return weight if "weight" in row else None
 
 
@@ -108,11 +108,11 @@ def read_turn(row: Row) -> Turn:
 
 
 def read_evidence(row: Row) -> Evidence:
-    """Read one evidence; its errors are faults of the row."""
+    """Read one piece of evidence; its errors are faults of the row."""
     row.check_keys(EVIDENCE_KEYS)
     anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():
-        row.fault('"anchor" is blank; quote a few words, or leave it out: the whole document is the evidence then')
+        row.fault('"anchor" is blank; quote a few words, or omit it to use the whole document as evidence')
     if anchor is None and start is not None:
-        row.fault('"start" says where an "anchor" begins, but there is none')
+        row.fault('"start" requires an "anchor", which is missing')
     return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

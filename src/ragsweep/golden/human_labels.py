@@ -1,4 +1,4 @@
-"""Read people's labels of answers, and other scores by question, from a table or JSON lines."""
+"""Read human labels of answers, and other scores by question, from a table or JSON lines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; run and answer if given.
+    """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; optionally run and answer.
 
     The number may be a text (a table's cell), or true or false. Raises InputError for a file that is unreadable, empty,
-    or has unusable rows; all of them at once.
+    or has unusable rows, which are reported together.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -34,7 +34,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
         text = row.scalars().get(column, "").strip().lower()
         number = _WORDS[text] if text in _WORDS else plain_number(text) if text else math.nan
         if not text:
-            row.fault(f'has no "{column}", a number')
+            row.fault(f'has no number "{column}"')
         elif not math.isfinite(number):
             row.fault(f'"{column}" is "{text}", not a number')
         run, answer = row.scalars().get("run", "").strip(), row.text("answer")
@@ -42,14 +42,14 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
         labels.append(HumanLabel(question, metric, number, run, answer, row.where))
     faults.raise_any()
     if not labels:
-        raise InputError(f"{path}: has no {column}; give rows with question_id, metric and {column}")
+        raise InputError(f"{path}: contains no {column}; give rows with question_id, metric and {column}")
     return labels
 
 
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise InputError, with the lines, for labels beyond the bounds (lowest, highest) of their metric.
+    """Raise InputError, with the lines, for labels outside the bounds (lowest, highest) of their metric.
 
-    Labels of a metric that are all 0 and 1 are marks of right and wrong, regardless of its bounds.
+    If all labels of a metric are 0 or 1, they mark right and wrong, regardless of its bounds.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():
@@ -65,7 +65,7 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Describe possible meanings of labels beyond the bounds of their metric, and their conversion to its scale."""
+    """Describe possible scales of out-of-bounds labels, and their conversion to the metric's scale."""
     low, high, way = min(values), max(values), f"give scores from {bounds[0]:g} to {bounds[1]:g}, or 1 and 0"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way

@@ -1,8 +1,8 @@
 """Match retrieved chunks with labels, and bound the effect of unjudged chunks.
 
 Chunks and labels are spans of the corpus, so that configs with different chunkers are compared by the same labels. A
-label covers a chunk as in an evaluation: the chunk has half of the label's characters, or any part of a document that
-is labelled as a whole. Documents in ``distractors`` are judged, and not relevant.
+label covers a chunk as in an evaluation: the chunk has half of the label's characters, or any part of a document
+labelled as a whole. Documents in ``distractors`` are judged not relevant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import resolve
 
 SHARE = 0.5
-"""Share of the shorter span's characters, of label and chunk, that both must have in common."""
+"""Minimum overlap of label and chunk, as a share of the shorter span's characters."""
 
 
 class DocumentSpan(NamedTuple):
-    """A span of a document; of a chunk, or of a label."""
+    """A span of a document: a chunk or a label."""
 
     document: str
     start: int
@@ -26,7 +26,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """A judgement of a span: its grade, above 0 if relevant; ``whole``: it is about the document."""
+    """A judgement of a span: its grade, above 0 if relevant; ``whole``: it concerns the whole document."""
 
     place: DocumentSpan
     grade: float
@@ -62,18 +62,18 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Count the judged chunks, and all chunks, in some rankings of one question."""
+    """Count the judged chunks, and all chunks, in rankings of one question."""
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
 
 def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
-    """Return the first rank, from 1, whose chunk a label covers; 0 if there is none."""
+    """Return the first rank, from 1, whose chunk is covered by a label; 0 if there is none."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG of a ranking, each label credited once; two in one chunk count as at two ranks."""
+    """Return the nDCG of a ranking, each label credited once; two labels in one chunk count as at two ranks."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -97,10 +97,10 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the bounds of the difference in nDCG, candidate minus baseline, over all relevances of unjudged chunks.
+    """Return the bounds of the nDCG difference, candidate minus baseline, over all relevances of unjudged chunks.
 
     The number of relevant chunks determines the ideal ranking, and the difference is a sum over the relevant chunks:
-    its minimum has the smallest terms. All numbers are tried.
+    its minimum consists of the smallest terms. All numbers are tried.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -1,4 +1,4 @@
-"""Turn a file into text: the source of plain text and Markdown, the visible text of reStructuredText, HTML and PDF."""
+"""Convert a file to text: the source of plain text and Markdown, the visible text of reStructuredText, HTML and PDF."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BLOCKS = re.compile(
     r"|h[1-6]|header|hgroup|hr|li|main|menu|nav|ol|p|pre|search|section|summary|table|t[dhr]|ul)$"
 )
 _WITHIN = re.compile(r"^(?:br|button|caption|legend|optgroup|option|select|text|textarea)$")
-"""Elements separated from the surrounding text that a paragraph may contain, or that no paragraph precedes."""
+"""Elements, other than those that end a paragraph, whose text is separate from the surrounding text."""
 
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature
 _UNSEEN = frozenset(["script", "style", "template", "datalist", *_FALLBACKS])
 _UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
-_ENDED_BY = {  # elements with an optional end tag -> the tags that end them, within the same container
+_ENDED_BY = {  # elements with an optional end tag -> tags that end them, within the same container
     **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
     **dict.fromkeys(["li"], (re.compile("^li$"), re.compile("^([ou]l|menu)$"))),
     **dict.fromkeys(["dt", "dd"], (re.compile("^d[dt]$"), re.compile("^dl$"))),
@@ -39,7 +39,7 @@ _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
 )
-_DEEPEST = 3_000  # time grows with the square of it
+_DEEPEST = 3_000  # the time is quadratic in the depth
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
@@ -52,9 +52,9 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """Title and text of a file; either may be empty.
+    """Title and text of a file; each may be empty.
 
-    ``starts``: the offset of each printed page of a paged file; ``doubts``: pages whose text may differ from the print.
+    ``starts``: the offset of each page of a paged file; ``doubts``: pages whose text may differ from the print.
     """
 
     title: str
@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by its suffix, one of ENDINGS; add an error, with the way out, to the faults."""
+    """Read a file by its suffix, one of ENDINGS; an error is added to the faults, with the way out."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:
@@ -72,7 +72,7 @@ def read_page(path: Path, faults: Faults, way_out: str = "move it out of the fol
             return read(content)
         except Exception as error:  # any library may raise anything for a damaged file
             reason = f"{type(error).__name__}: {error}"
-            faults.add(str(path), f"cannot be read: {reason}; mend it, or {way_out}")
+            faults.add(str(path), f"cannot be read: {reason}; repair it, or {way_out}")
     return Page("", "")
 
 
@@ -87,7 +87,7 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Return the source without its front matter: chunkers cut at its headings and code."""
+    """Return the source without front matter: chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
@@ -109,7 +109,7 @@ def _soup(text: str) -> BeautifulSoup:
 
 def _is_unseen(tag: Tag) -> bool:
     """Return whether a browser hides an element, by its name and attributes; style sheets are not read."""
-    if tag.name in {"html", "body"}:  # hidden until a script has run
+    if tag.name in {"html", "body"}:  # often hidden until a script runs
         return False
     is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
     is_closed = tag.name == "dialog" and not tag.has_attr("open")
@@ -117,7 +117,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move the content after an omitted end tag, which html.parser nests in the element, behind the element."""
+    """Move content that html.parser nests in an element with an omitted end tag behind that element."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -136,7 +136,7 @@ def _end_where_omitted(tag: Tag) -> None:
 
 
 def _check_depth(text: str) -> None:
-    """Raise ValueError for a page nested too deeply to be read in reasonable time."""
+    """Raise ValueError for a page nested too deeply to read in reasonable time."""
     opened: list[str] = []
     counts = Counter[str]()
     for tag in _TAG.finditer(text):
@@ -151,7 +151,7 @@ def _check_depth(text: str) -> None:
             opened.append(name)
             counts[name] += 1
             if len(opened) > _DEEPEST:
-                raise ValueError(f"more than {_DEEPEST:,} elements are nested in each other; close them")
+                raise ValueError(f"more than {_DEEPEST:,} nested elements; close them")
 
 
 def _heading(soup: BeautifulSoup) -> str:
@@ -174,7 +174,7 @@ def _restructured(text: str) -> Page:
     from docutils.core import publish_doctree
 
     tree = publish_doctree(text, settings_overrides=_DOCUTILS)
-    for message in list(tree.findall(nodes.system_message)):  # unknown markup stays as it was written
+    for message in list(tree.findall(nodes.system_message)):  # keep unknown markup as text
         message.parent.replace(message, [node for node in message if isinstance(node, nodes.literal_block)])
     for comment in list(tree.findall(nodes.comment)):
         comment.parent.remove(comment)
@@ -190,7 +190,7 @@ def _pdf(data: bytes) -> Page:
 
 
 def _spaced(text: str) -> str:
-    """Leave at most one blank line between two that are not."""
+    """Collapse runs of blank lines into one."""
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")
 
@@ -206,4 +206,4 @@ ENDINGS: Mapping[str, Callable[[Any], Page]] = {
     ".xhtml": _html,
     ".pdf": _pdf,
 }
-"""The reader for each ending of a name."""
+"""The reader for each suffix."""

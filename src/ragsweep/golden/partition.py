@@ -1,4 +1,4 @@
-"""Divide a golden set into the questions of a search (tune) and those kept for the end (holdout)."""
+"""Divide a golden set into the questions of a search (tune) and those reserved for the final check (holdout)."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -20,56 +20,56 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Fewest questions for a holdout: a smaller one could only detect differences of .12 and more."""
+"""Minimum number of questions for a holdout: a smaller one could only detect differences of .12 or more."""
 
 SALT = "ragsweep.partition/1"
-"""Hashed with a cluster's name to decide its side. Not a seed: a golden set has a single holdout, because a second
+"""Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second
 division would move questions that a search has used into the holdout."""
 
 SMALLEST = 4
-"""Fewest questions of a stratum; smaller strata are divided together, because each alone would fall on one side."""
+"""Minimum size of a stratum; smaller strata are merged, because each alone would fall on one side."""
 
 
 class ChosenPartition(NamedTuple):
-    """The evaluated partition, and a note on it; empty where it was chosen explicitly."""
+    """The evaluated partition, and a note on it, empty if it was chosen explicitly."""
 
     name: str
     note: str = ""
 
 
 def check(given: object, searching: bool) -> None:
-    """Check the key ``partition``; raise ConfigError for an unknown one, and for a search on the holdout."""
+    """Check the key ``partition``; raise ConfigError for an unknown value, and for a search on the holdout."""
     if given is not None and given not in NAMES:
-        raise ConfigError(f"partition: must be all, tune, holdout or null, given {given!r}{nearest(str(given), NAMES)}")
+        raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}{nearest(str(given), NAMES)}")
     if searching and given == HOLDOUT:
         raise ConfigError(
-            "partition=holdout: a search may not see the holdout, or nothing would be left to check its winner on;"
+            "partition=holdout: a search must not use the holdout, which is reserved for checking its winner;"
             " search with partition=tune (the default), then evaluate a short list with partition=holdout"
         )
 
 
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
-    """Choose a config's partition: as configured (``given``), else all, or tune for a search of ENOUGH questions.
+    """Choose a config's partition: as configured (``given``), else all, or tune for a large enough search.
 
-    ``searching``: the results decide which configs are tried next. Raises ConfigError as ``check`` does.
+    ``searching``: results decide which configs are tried next. Raises ConfigError as in ``check``.
     """
     check(given, searching)
     if given is not None or not searching:
         return ChosenPartition(given or ALL)
     if questions < ENOUGH:
         return ChosenPartition(
-            ALL, f"{questions} questions are too few for a holdout ({ENOUGH} would do): the search sees all"
+            ALL, f"{questions} questions are too few for a holdout ({ENOUGH} needed): the search uses all of them"
         )
     return ChosenPartition(
-        TUNE, "the search sees the tune questions; partition=holdout evaluates a short list on the others"
+        TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the others"
     )
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
     """Keep the questions of one side, "tune" or "holdout", of a sample, ``drawn``, or of the whole dataset.
 
-    All questions determine the side of each, not the sample that ``dataset.limit`` draws: a question that a search used
-    in a small sample is not in the holdout of a larger one. Raises InputError if no question is left.
+    The side of each question depends on all questions, not on the sample that ``dataset.limit`` draws: a question that
+    a search used in a small sample is not in the holdout of a larger one. Raises InputError if no questions remain.
     """
     held = set(holdout(whole.golden.questions))
     sample = (drawn or whole).golden
@@ -83,7 +83,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)
-    # Of a question's text: another id or label does not make a new question.
+    # Of the question's text: a changed id or label does not make a new question.
     digests = [
         content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
         for question in whole.golden.questions
@@ -92,17 +92,17 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     division = Division(name, digest(whole.golden.questions), whole.golden.digest, tuple(sorted(digests)))
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
-        note += f"; a holdout of so few questions ({ENOUGH} would do) detects only large differences"
+        note += f"; so small a holdout (recommended: {ENOUGH}) detects only large differences"
     return replace(drawn or whole, golden=golden, notes=(*whole.notes, note), division=division)
 
 
 def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:
-    """List the ids of the questions of the holdout: about a share of each stratum, whole clusters only.
+    """List the ids of the holdout questions: about a share of each stratum, whole clusters only.
 
     A stratum is a category and a kind (with evidence, unanswerable, conversational); a cluster belongs to that of most
-    of its questions. In a stratum the clusters have a fixed random order, and the first are taken; the cluster across
-    the border if most of it is before the border. So additional questions, or another order, move only clusters at the
-    border.
+    of its questions. In a stratum the clusters have a fixed random order, and the first are taken, including the
+    cluster that crosses the border if most of it lies before. So additional questions, or a new order, move only
+    clusters at the border.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):
@@ -119,12 +119,12 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
 
 
 def digest(questions: Sequence[Question]) -> str:
-    """Hash a division: the ids of all questions, and of those in the holdout."""
+    """Hash a division: the ids of all questions, and of the holdout questions."""
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by category and kind; strata of few questions are one."""
+    """Group the clusters by category and kind; small strata are merged."""
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():
         counts = Counter((question.category, kind(question)) for question in inside)

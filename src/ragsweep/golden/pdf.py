@@ -1,21 +1,21 @@
-"""Read the text of a PDF's pages, and find pages whose text is not what a reader sees."""
+"""Read the text of a PDF's pages, and find pages whose text probably differs from the print."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-_CUT = "\ufffe"  # PDFium's sign for a hyphen at a line end, in place of the hyphen and the line break
+_CUT = "\ufffe"  # PDFium's replacement of a hyphen and line break at a line end
 _CUT_WORD = re.compile(rf"(\w[\w-]*){_CUT}\n?(\w[\w-]*)")
 _WORD = re.compile(r"\w[\w-]*")
-_LONG_RUN = re.compile(r"(?:(?![\u0e00-\U0010ffff])[^\W\d_]){25,}")  # of a script that separates words by spaces
-_GLUED_SHARE = 0.05  # of a page's letters: manuals have at most .02 on a page, pages read without spaces .05 to .9
+_LONG_RUN = re.compile(r"(?:(?![\u0e00-\U0010ffff])[^\W\d_]){25,}")  # in a script that separates words by spaces
+_GLUED_SHARE = 0.05  # of a page's letters: at most .02 in manuals, .05 to .9 on pages extracted without spaces
 _LISTED = 10
 
 
 def read_pdf(data: bytes) -> tuple[str, list[str]]:
-    """Return the title of a PDF (it may be empty) and the text of each page, with LF as line end.
+    """Return a PDF's title (may be empty) and the text of each page, with LF line ends.
 
-    Raises PdfiumError for a file that is encrypted or damaged, and ValueError for one without any text.
+    Raises PdfiumError for an encrypted or damaged file, and ValueError for a file without text.
     """
     from pypdfium2 import PdfDocument
 
@@ -23,14 +23,14 @@ def read_pdf(data: bytes) -> tuple[str, list[str]]:
         title = document.get_metadata_value("Title")
         pages = [page.get_textpage().get_text_range() for page in document]
     if not any(page.strip() for page in pages):
-        raise ValueError("it holds no text; if it is a scan, run character recognition on it first")
+        raise ValueError("contains no text; if it is a scan, run OCR on it first")
     return title, _uncut("\f".join(pages).replace("\r\n", "\n")).split("\f")
 
 
 def _uncut(text: str) -> str:
-    """Join words that a hyphen cuts at a line end.
+    """Join words hyphenated at a line end.
 
-    The hyphen remains in a word that the text spells only with it elsewhere: a line end hides which hyphens are soft.
+    The hyphen is kept if the text spells the word only with it elsewhere: at a line end, soft hyphens look like others.
     """
     known = Counter(_WORD.findall(text))
 
@@ -46,8 +46,8 @@ def doubts(pages: Sequence[str]) -> str:
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]
-    scanned = "without text (blank, or a scan that needs character recognition)"
-    kinds = {scanned: empty, "with words that look glued": glued}
+    scanned = "without text (blank, or a scan that needs OCR)"
+    kinds = {scanned: empty, "with words that look joined": glued}
     return "; ".join(f"{_numbered(numbers)} {fact}" for fact, numbers in kinds.items() if numbers)
 
 

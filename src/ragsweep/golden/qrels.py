@@ -1,4 +1,4 @@
-"""Read graded labels of documents as evidence of their questions."""
+"""Read graded labels of documents as evidence for their questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label; its relevance is a code in the file's own terms."""
+    """One label; its relevance is a code of the file."""
 
     question: str
     evidence: Evidence
@@ -30,36 +30,36 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and for each question the number of labels that the config gives no grade."""
+    """Labels with their grades, and for each question the number of labels without a grade."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
 
 
 class Grades:
-    """Map the codes of labels to grades: by ``given``, where the grade None leaves a label out and counts it.
+    """Map label codes to grades: by ``given``, where the grade None omits a label and counts it.
 
-    Without ``given`` the codes are the grades: whole numbers, 0 for judged and not relevant.
+    Without ``given`` the codes are the grades: whole numbers, 0 for judged not relevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Raise ConfigError unless every grade is a number or null; call this before reading anything."""
+        """Raise ConfigError unless every grade is a number or null; call this before reading."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
-                raise ConfigError(f'dataset.grades: "{code}" has the grade {grade!r}; give a number, or null for none')
+                raise ConfigError(f'dataset.grades: "{code}" must be a number, or null for none, got {grade!r}')
         return self
 
     def names_no_score(self, code: str) -> bool:
-        """Return whether a code names a column: without digits, where the config gives grades to numbers only."""
+        """Return whether a code is a column name: it has no digits, and the configured codes are all numbers."""
         named = not any(map(str.isdigit, code))
         return named and not any(math.isnan(plain_number(one)) for one in self._given or ())
 
     def apply(self, labels: Sequence[Qrel], faults: Faults) -> GradedQrels:
-        """Grade labels; a code without a grade is a fault at the first label that has it."""
+        """Grade labels; a code without a grade is reported as a fault of the first label that has it."""
         counts = Counter(label.code for label in labels)
         grades = {code: self._grade(code) for code in counts}
         first = {label.code: label.evidence.where for label in reversed(labels)}
@@ -85,9 +85,9 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            return f'score "{code}" has no grade in dataset.grades; give it one, or null to leave it out; seen: {seen}'
-        way = f"say what each score stands for, e.g. dataset.grades='{{{code}: null, 1: 2}}'"
-        return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
+            return f'score "{code}" has no grade in dataset.grades; add one, or null to omit its labels; seen: {seen}'
+        way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 2}}'"
+        return f'score "{code}" is not a whole number of 0 or more; correct it, or {way}; seen: {seen}'
 
 
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
@@ -103,7 +103,7 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
             wanted = "query-id, corpus-id and score, with tabs between them"
-            faults.add(where, f"{len(fields)} columns where three are needed: {wanted}")
+            faults.add(where, f"{len(fields)} columns where three are required: {wanted}")
             continue
         if number == 0 and grades.names_no_score(fields[2]):
             continue
@@ -125,7 +125,7 @@ def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: 
             evidence[label.question].append(label.evidence)
         else:
             fact = f'question "{label.question}" is not in the queries'
-            unusable.append(UnusableLabel(label.evidence.where, "labels naming an unknown question", fact))
+            unusable.append(UnusableLabel(label.evidence.where, "labels of an unknown question", fact))
     chosen = [
         replace(question, evidence=tuple(evidence[question.id]))
         for question in questions

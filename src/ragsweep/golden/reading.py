@@ -1,4 +1,4 @@
-"""Read JSON records, one a line or one a file, and check their fields; collect every fault with its place."""
+"""Read JSON records, one per line or file, and check their fields; collect every fault with its place."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of JSON lines or of one JSON array, or row of Parquet; other values are faults."""
+    """Yield every JSON object of JSON lines or one JSON array, or every row of Parquet; other values are faults."""
     if path.suffix == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
     elif (kind := _kind(path, faults)) is str:
         made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
-        faults.add(f"{path}:1", f"not JSON lines; of a table of questions they are made by {made}")
+        faults.add(f"{path}:1", f"not JSON lines; to convert a table of questions, run {made}")
         return
     elif kind is list:
         values = _read_value(path, faults)
@@ -41,7 +41,7 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def _kind(path: Path, faults: Faults) -> type:
-    """Return dict for JSON lines, list for one JSON array, str for text that does not begin as JSON does."""
+    """Return dict for JSON lines, list for one JSON array, and str for text that does not begin like JSON."""
     lines = (line for _, line in read_lines(path, faults.apart()))
     first = next(lines, "").strip()
     is_json = _decode(first, "", Faults()) is not _NOTHING
@@ -51,14 +51,14 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, become texts."""
+    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, are converted to text."""
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
 
     rows, read = [], 0
     try:
         table = dataset.dataset(path, format="parquet", partitioning="hive")
-        # A value that many rows share is stored once: the expanded size is limited as in a gzipped file.
+        # A value shared by many rows is stored once: the expanded size is limited as for gzip.
         most = most_unzipped(sum(Path(name).stat().st_size for name in table.files))
         for batch in table.to_batches(batch_readahead=0, fragment_readahead=0):
             if batch.nbytes > most:
@@ -75,7 +75,7 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Read the objects of a YAML file, a list or a single object; all scalars are texts."""
+    """Read the objects of a YAML file, a list or a single object; all scalars are read as text."""
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -90,7 +90,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
+    """Read a file that is one JSON object; its parts are located by their path in it (``file:$.data[3]``)."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
@@ -112,7 +112,7 @@ def _as_row(value: Any, where: str, faults: Faults) -> Row | None:
     elif isinstance(value, dict):
         return Row(where, value, faults)
     elif value is not _NOTHING:
-        faults.add(where, f"{_excerpt(value)} where an object {{...}} is needed")
+        faults.add(where, f"{_excerpt(value)} where an object {{...}} is required")
     return None
 
 
@@ -126,9 +126,9 @@ def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> 
         place = f"{file}:{error.lineno}" if file else where
         faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
     except UnicodeEncodeError:
-        faults.add(where, r"holds half of a surrogate pair (\ud800 to \udfff alone), which is no character")
+        faults.add(where, r"contains a lone surrogate (\ud800 to \udfff), which is not a character")
     except RecursionError:
-        faults.add(where, "not readable: nested too deeply")
+        faults.add(where, "cannot be read: nested too deeply")
     except ValueError as error:
         faults.add(where, f"not JSON: {error}")
     else:
@@ -137,7 +137,7 @@ def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> 
 
 
 def _refuse_constant(literal: str) -> NoReturn:
-    raise ValueError(f"{literal} is no JSON value; use a number or null")
+    raise ValueError(f"{literal} is not a JSON value; use a number or null")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,11 +145,11 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'key "{twice}" is given twice')
+        raise ValueError(f'key "{twice}" occurs twice')
     return values
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # slow to construct
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # expensive to construct
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -174,50 +174,50 @@ class Row:
         self.faults.add(self.where, fact)
 
     def check_keys(self, known: Collection[str]) -> None:
-        """Fault every key that is not known."""
+        """Add a fault for every unknown key."""
         for name in self.values:
             if name not in known:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Take a text."""
+        """Read a text."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
     def given_text(self, name: str) -> str:
-        """Take a text that must be there, but may be empty."""
+        """Read a required text that may be empty."""
         if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
 
     def refuse_structure(self, *names: str) -> None:
-        """Add a fault for each text that spells out a list or an object, as JSON or as Python prints it."""
+        """Add a fault for each text that spells out a list or an object in JSON or Python syntax."""
         for name in names:
             if isinstance(value := self.values.get(name), str) and is_structure(value):
                 way = 'give its texts in "references"' if name == "reference" else "give its text"
                 self.fault(f'"{name}" is a text that spells out a list or an object; {way}')
 
     def filled_text(self, name: str) -> str:
-        """Take a text that must be there and must not be blank."""
+        """Read a required text that must not be blank."""
         text = self.given_text(name)
         if isinstance(self.values.get(name), str) and not text.strip():
             self.fault(f'"{name}" is blank')
         return text
 
     def identifier(self, name: str) -> str:
-        """Take an id: one line of text, not blank, in Unicode's composed form (NFC)."""
+        """Read an id: one line of text, not blank, in Unicode's composed form (NFC)."""
         text = unicodedata.normalize("NFC", self.filled_text(name))
         if control := _CONTROL.search(text):
-            self.fault(f'"{name}" holds the control character U+{ord(control[0]):04X}; an id is one line of plain text')
+            self.fault(f'"{name}" has the control character U+{ord(control[0]):04X}; an id is one line of plain text')
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Take true or false."""
+        """Read true or false."""
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Take a finite number."""
+        """Read a finite number."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
@@ -225,39 +225,39 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Take a whole number of 0 or more."""
+        """Read a whole number of 0 or more."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
-            self.fault(f'"{name}" is {value}; give 0 or more')
+            self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take a list of texts."""
+        """Read a list of texts."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Take a list of objects, each at the place of this one."""
+        """Read a list of objects, each at the place of this one."""
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Take a list of objects, each placed by its path from here."""
+        """Read a list of objects, each located by its path from here."""
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 
     def _items(self, name: str, kind: type, wanted: str) -> list[tuple[int, Any]]:
-        """Take the numbered items of a list that are of one type; the first that is not is a fault."""
+        """Read the numbered items of a list that must all be of one type; the first exception is a fault."""
         items = self._take(name, (list,), "a list") or []
         strange = [item for item in items if not isinstance(item, kind)]
         if strange:
-            self.fault(f'"{name}" holds {_excerpt(strange[0])} where {wanted} is needed')
+            self.fault(f'"{name}" contains {_excerpt(strange[0])} where {wanted} is required')
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Take an object; empty if it is missing."""
+        """Read an object; empty if missing."""
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return all fields as texts; a field that is no text, number, true or false is a fault of the row."""
+        """Return all fields as texts; a field that is not a text, a number, true or false is a fault of the row."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -265,7 +265,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return all fields that are texts, numbers, true or false, as texts."""
+        """Return all texts, numbers and booleans among the fields, as texts."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
@@ -284,7 +284,7 @@ def _excerpt(value: Any) -> str:
 
 
 class UniqueIds:
-    """Check that ids of ``what`` are given once."""
+    """Check that ids of ``what`` are unique."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -294,4 +294,4 @@ class UniqueIds:
         """Add a fault to the row if its id is a duplicate, with the place of the first."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
-            row.fault(f'{self._what} "{identifier}" is given twice; first in {first}')
+            row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}')

@@ -11,7 +11,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"\S+")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _LINK_TAIL = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]", re.DOTALL)
-_HARD_LIMIT = 1 << 20  # characters; a longer text is not parsed, because its tokens would fill the memory
+_HARD_LIMIT = 1 << 20  # characters; a longer text is not parsed, because its tokens could exhaust the memory
 
 
 class Piece(NamedTuple):
@@ -23,9 +23,9 @@ class Piece(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """A text derived from a source, with the span in the source of each piece.
+    """A text derived from a source, with each piece's span in the source.
 
-    A piece that is as long as its span corresponds to it character by character, any other only as a whole.
+    A piece as long as its span corresponds to it character by character, any other only as a whole.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Derived(NamedTuple):
     spans: list[tuple[int, int]]
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """Map a span of the derived text, which must not be empty, to the source."""
+        """Map a non-empty span of the derived text to the source."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, position: int) -> tuple[int, int]:
@@ -47,7 +47,7 @@ class Derived(NamedTuple):
 
 
 def derive(pieces: Iterable[Piece]) -> Derived:
-    """Join pieces, which are in the order of the source; skip empty ones."""
+    """Join pieces, which are in source order; skip empty ones."""
     kept = [piece for piece in pieces if piece.text]
     begins = list(accumulate((len(piece.text) for piece in kept), initial=0))[: len(kept)]
     return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])
@@ -55,9 +55,9 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 
 @lru_cache(maxsize=128)
 def render(source: str) -> Derived:
-    """Return the visible words of a Markdown text (CommonMark, tables), without any markup.
+    """Return the visible words of a Markdown text (CommonMark, tables), without markup.
 
-    The forms of the last 128 texts are cached. White space between words is not that of the rendered page.
+    The forms of the last 128 texts are cached. White space between words differs from the rendered page.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])
@@ -82,7 +82,7 @@ class _Reader:
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block; a block that contains blocks has no words."""
+        """Yield the words of a block; a block that contains blocks has none."""
         if token.map and not token.children and not token.content:
             return
         if token.map:
@@ -119,7 +119,7 @@ class _Reader:
             self._skip(">" if token.markup == "autolink" else token.markup)
 
     def _words(self, content: str) -> Iterator[Piece]:
-        """Yield the words of a text, and single spaces between them."""
+        """Yield the words of a text, with single spaces between them."""
         end = 0
         for word in _WORD.finditer(content):
             if word.start() > end:
@@ -130,7 +130,7 @@ class _Reader:
             yield Piece(" ", self._at, self._at)
 
     def _find(self, text: str) -> int:
-        """Move past the next occurrence of a text, and return its start."""
+        """Advance past the next occurrence of a text, and return its start."""
         start = self._source.find(text, self._at)
         if start < 0:
             return self._at

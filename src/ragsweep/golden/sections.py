@@ -1,4 +1,4 @@
-"""Find a section of a document by its heading: a Markdown heading, an underlined line, or a separate line."""
+"""Find a section of a document by its heading: a Markdown heading, an underlined line, or a line of its own."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _UNDERLINE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 
 
 class Heading(NamedTuple):
-    """A heading: where its line begins, its level from 1 (the highest), and its text."""
+    """A heading: the offset of its line, its level from 1 (the highest), and its text."""
 
     start: int
     level: int
@@ -20,9 +20,9 @@ class Heading(NamedTuple):
 
 
 def section(text: str, name: str) -> tuple[int, int] | None:
-    """Find a section: its heading and everything below it, up to the next heading of the same or a higher level.
+    """Find a section: its heading and everything below, up to the next heading of the same or a higher level.
 
-    Headings are compared by their words, ignoring case and punctuation. A name that is not a heading but a whole line
+    Headings are compared by their words, ignoring case and punctuation. A name that matches no heading but a whole line
     begins a section up to the next heading. Returns None if there is neither.
     """
     wanted = words(name)
@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings; levels of underlined ones follow the first use of their characters in the text."""
+    """Yield the headings; levels of underlined ones follow the order in which their characters first occur."""
     signs: list[str] = []
     fence = before = ""
     began = 0

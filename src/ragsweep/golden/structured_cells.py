@@ -16,22 +16,22 @@ _WRITTEN = re.compile(
 )
 """Only brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""A single opening bracket without content, which is a text."""
+"""A single opening bracket, which is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
 _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))
-"""Fields beside the texts of an answer, in SQuAD's and TriviaQA's format."""
+"""Fields other than the texts of an answer, in SQuAD's and TriviaQA's format."""
 
 
 def decoded(value: Any) -> Any:
     """Parse a text that contains a list or object; return every other value unchanged.
 
-    Tuples and sets become lists. Raises ValueError for a text that looks like structure and is not readable: cut off,
-    an array of numpy, or literals without a comma between them, which Python would join; and for lists and objects
-    nested deeper than DEEPEST levels.
+    Tuples and sets become lists. Raises ValueError for a text that looks like structure but cannot be parsed:
+    truncated, a numpy array, or literals without a comma between them, which Python would join; and for lists and
+    objects nested deeper than DEEPEST levels.
     """
     found = _decoded(value)
     if is_deep(found):
@@ -42,7 +42,7 @@ def decoded(value: Any) -> Any:
 def is_deep(value: Any) -> bool:
     """Return whether lists and objects are nested deeper than DEEPEST levels.
 
-    An object that YAML repeats by reference counts once a level: expanded, it may have billions of parts.
+    An object that YAML repeats by reference counts once per level: expanded, it may have billions of parts.
     """
     level = {id(value): value}
     for _ in range(DEEPEST + 1):
@@ -67,11 +67,11 @@ def _decoded(value: Any) -> Any:
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
         if _WRITTEN.fullmatch(value.strip()) and not _LONE.fullmatch(value):
             raise ValueError(
-                f"spells out a list or an object that is not readable ({value.strip()[:40]}); {_WAY}"
+                f"spells out a list or an object that cannot be parsed ({value.strip()[:40]}); {_WAY}"
             ) from None
         return value
     if isinstance(found, tuple) and not any(isinstance(one, str | list | dict | tuple) for one in found):
-        return value  # (1, 2) is a text with numbers
+        return value  # (1, 2) is plain text
     return _as_json(found) if isinstance(found, list | dict | tuple | set) else value
 
 
@@ -96,7 +96,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Parse a number in ASCII digits, else NaN; ``float`` alone accepts ``1_0`` and the digits of any script."""
+    """Parse a number in ASCII digits, else NaN; ``float`` also accepts ``1_0`` and the digits of other scripts."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
@@ -104,7 +104,7 @@ def plain_number(text: str) -> float:
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a text looks like a list or an object, readable or not."""
+    """Return whether a text looks like a list or an object, parsable or not."""
     try:
         return not isinstance(decoded(text), str)
     except ValueError:
@@ -112,9 +112,9 @@ def is_structure(text: str) -> bool:
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the texts of a text, a number, a list of these, or an answer of SQuAD's or TriviaQA's format.
+    """Return the texts of a text, a number, a list of these, or an answer in SQuAD's or TriviaQA's format.
 
-    Blank texts are left out. Raises ValueError for structure of another shape.
+    Blank texts are omitted. Raises ValueError for any other structure.
     """
     found = decoded(value)
     if isinstance(found, dict) and any(name in found for name in _TEXT) and {*found} <= {*_TEXT, *_MORE, *_UNREAD}:
@@ -127,7 +127,7 @@ def plain_text(value: Any) -> str:
     """Return the single text of a value, "" if it has none. Raises ValueError for several, and for other structure."""
     texts = plain_texts(value)
     if len(texts) > 1:
-        raise ValueError(f"has {len(texts)} texts where one is needed")
+        raise ValueError(f"has {len(texts)} texts where one is required")
     return texts[0] if texts else ""
 
 
@@ -139,4 +139,4 @@ def _plain_text(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    raise ValueError(f"has {shown[:40]} where a text is needed; {_WAY}")
+    raise ValueError(f"has {shown[:40]} where a text is required; {_WAY}")

@@ -19,7 +19,7 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """The column of each ``known`` field of a table: its own name, or the one ``given`` by the config at ``key``.
+    """The column of each ``known`` field of a table: its own name, or the name ``given`` in the config at ``key``.
 
     ``needed`` and given fields must have a column.
     """
@@ -45,8 +45,8 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
     Cells are texts; an empty cell counts as missing, and a row of empty cells is skipped. The apostrophe that an export
     puts before a formula is removed. The delimiter is the most frequent of comma, semicolon and tab in the header. A
-    cell that contains a delimiter, a quote or a line break is quoted, and a quote in it doubled (RFC 4180). A row is
-    placed by its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
+    cell that contains a delimiter, a quote or a line break is quoted, and its quotes are doubled (RFC 4180). A row's
+    place is its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
     """
     if path.name.removesuffix(".gz").endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -65,7 +65,7 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     for where, cells in rows:
         if len(cells) != len(header):
             fact = f"{len(cells)} cells where the header names {len(header)} columns"
-            faults.add(where, f"{fact}; quote a cell that holds {_DELIMITERS[delimiter]}")
+            faults.add(where, f"{fact}; quote a cell that contains {_DELIMITERS[delimiter]}")
             continue
         by_name = {name: original_cell(cell) or None for name, cell in zip(header, cells, strict=True) if name}
         yield _row(where, by_name, columns, faults)
@@ -84,7 +84,7 @@ def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
 
 def _cell(value: Any) -> str | None:
-    """Return a JSON value as the text of a cell; a list of texts has semicolons between them."""
+    """Return a JSON value as the text of a cell; a list of texts is joined with semicolons."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ";".join(value) or None
     return value or None if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
@@ -93,7 +93,7 @@ def _cell(value: Any) -> str | None:
 def _lines(path: Path, faults: Faults) -> Iterator[str]:
     for number, line in read_raw_lines(path, faults):
         if "\0" in line:
-            faults.add(f"{path}:{number}", "holds a null character; save the table as text in UTF-8")
+            faults.add(f"{path}:{number}", "contains a null character; save the table as UTF-8 text")
         yield line
 
 
@@ -116,9 +116,9 @@ def _check_header(header: Sequence[str], where: str, columns: Columns, faults: F
     before = len(faults.found)
     for name, count in Counter(filter(None, header)).items():
         if count > 1:
-            faults.add(where, f'column "{name}" is given {count} times; rename all but one')
+            faults.add(where, f'column "{name}" occurs {count} times; rename all but one')
     for field, name in columns.names.items():
         if field in columns.needed and name not in header:
-            way = f"say which one it is with {columns.key}='{{{field}: NAME}}'"
+            way = f"specify it with {columns.key}='{{{field}: NAME}}'"
             faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
     return len(faults.found) == before

@@ -15,20 +15,20 @@ from typing import BinaryIO, cast
 from ragsweep.core.errors import ConfigError, Faults, InputError
 
 LONGEST_LINE = 8 << 20
-"""Most bytes of a line: a longer line indicates a file without line ends."""
+"""Maximum bytes of a line: a longer line indicates a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""Largest ratio of the unzipped size to the size of a file: text rarely exceeds 100; higher ratios are zip bombs."""
+"""Maximum ratio of unzipped to compressed size: text rarely exceeds 100; higher ratios indicate zip bombs."""
 
 LARGEST_WHOLE = 128 << 20
-"""Most bytes of a file that is read as a whole (a page, or one JSON value)."""
+"""Maximum bytes of a file that is read as a whole (a page, or one JSON value)."""
 
 MOST_BLANK = 100_000
-"""Most blank lines in a row: a file of only blank lines is a mistake."""
+"""Maximum number of consecutive blank lines: more indicate a damaged file."""
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with UTF-16's mark
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -37,31 +37,31 @@ _DECLARED = re.compile(
     rb"""(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)"""
 )
 _ESCAPE = b"\x1b"  # of ISO-2022, whose bytes are ASCII
-_PRESCANNED = 4096  # bytes of a page in which it may declare its encoding
+_PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
 """Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
-_HARMLESS = 4 << 20  # unzipped bytes that are always allowed
+_HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
 def most_unzipped(size: int) -> int:
-    """Return the most bytes that a packed file of ``size`` bytes may unzip to."""
+    """Return the maximum unzipped size of a compressed file of ``size`` bytes."""
     return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
 def collect_faults(encoding: str | None) -> Faults:
     """Return an empty collection of faults for files of an encoding; raises ConfigError for an unknown one."""
     if encoding and not _decodes(bytes(4), encoding):
-        way = "name one that Python has, such as windows-1252, utf-16 or shift_jis, or null to detect it"
-        raise ConfigError(f'encoding: "{encoding}" is no encoding of text; {way}')
+        way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
+        raise ConfigError(f'encoding: "{encoding}" is not a text encoding; {way}')
     return Faults(encoding)
 
 
 def plain_or_gzipped(path: Path) -> Path:
-    """Return the path, or with ".gz" appended where only that file exists. Raises InputError for an empty path."""
+    """Return the path, or with ".gz" appended if only that file exists. Raises InputError for an empty path."""
     if not path.name:
-        raise InputError(f'"{path}": names no file; an empty path is this folder')
+        raise InputError(f'"{path}": names no file; an empty path is the current folder')
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 
@@ -76,10 +76,10 @@ def check_folder(path: Path, needs: str) -> None:
 
 
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
-    """Yield (``file:line``, text) of every line that is not blank.
+    """Yield (``file:line``, text) of every non-blank line.
 
     The encoding is that of the byte order mark, else that of ``faults``, else UTF-8; lines end with LF or CRLF. A file
-    whose name ends in ".gz" is unzipped. Faults are a line that is not decodable and a file that cannot be read;
+    whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults;
     reading stops with a fault at a line, a run of blank lines or an unzipped size beyond the limits above.
     """
     for number, line in read_raw_lines(path, faults):
@@ -88,11 +88,11 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
 
 def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number, including blank ones and line ends; otherwise as ``read_lines``."""
+    """Yield every line with its number, including blank lines and line ends; otherwise like ``read_lines``."""
     read = blank = 0
     with _errors_as_faults(path, faults), _open(path) as (file, most):
         encoding, mark = _encoding(file.read(4), path, faults)
-        if "\n".encode(encoding) != b"\n":  # the bytes have no ends of lines
+        if "\n".encode(encoding) != b"\n":  # the bytes cannot be split into lines
             yield from enumerate(io.StringIO(read_text(path, faults), newline="\n"), start=1)
             return
         file.seek(len(mark))
@@ -100,22 +100,22 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
             read += len(data)
             if len(data) > LONGEST_LINE:
                 fact = f"the line is longer than {LONGEST_LINE >> 20} MiB"
-                faults.add(f"{path}:{number}", f"{fact}; put one record on a line, and cut long documents")
+                faults.add(f"{path}:{number}", f"{fact}; put one record on each line, and split long documents")
                 return
             if read > most:
                 raise ValueError(BOMB)
             blank = blank + 1 if data.isspace() else 0
             if blank > MOST_BLANK:
-                faults.add(f"{path}:{number}", f"{MOST_BLANK:,} blank lines in a row; remove them")
+                faults.add(f"{path}:{number}", f"{MOST_BLANK:,} consecutive blank lines; remove them")
                 return
             yield number, _decoded(data, encoding, f"{path}:{number}", faults)
 
 
 def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
-    """Return the whole text of a file, with its line ends as they are; empty after a fault.
+    """Return the whole text of a file with its original line ends; empty after a fault.
 
-    ``declares``: the file is HTML, which may declare its encoding. The declaration counts if ``faults`` has no encoding
-    and the bytes are not valid UTF-8, which bytes in another encoding rarely are.
+    ``declares``: the file is HTML, which may declare its encoding. The declaration is used if ``faults`` has no
+    encoding and the bytes are not valid UTF-8, which bytes in another encoding rarely are.
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)
@@ -125,15 +125,15 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
         declared = _AS_BROWSERS.get(declared, declared)
         if _decodes(b"<", declared):
             encoding = declared
-            faults.note(path.name, f"read as {encoding}, which it declares")
+            faults.note(path.name, f"read as {encoding}, the declared encoding")
     return _decoded(data[len(mark) :], encoding, str(path), faults)
 
 
 def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
-    """Return the encoding of a file by its first bytes, and its byte order mark."""
+    """Return a file's encoding, from its first bytes, and its byte order mark."""
     mark = next((one for one in _MARKS if head.startswith(one)), b"")
     if mark and _MARKS[mark] != "utf-8":
-        faults.note(path.name, f"read as {_MARKS[mark]} by its byte order mark")
+        faults.note(path.name, f"read as {_MARKS[mark]} because of its byte order mark")
     return _MARKS.get(mark, faults.encoding or "utf-8"), mark
 
 
@@ -149,12 +149,12 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
     """Return a file's content, unzipped; empty after a fault."""
     with _errors_as_faults(path, faults), _open(path) as (file, most):
         rest, blocks = min(most, LARGEST_WHOLE) + 1, []
-        while block := file.read(min(rest, 1 << 20)):  # one call for all would allocate the memory at once
+        while block := file.read(min(rest, 1 << 20)):  # a single read would allocate the memory at once
             blocks.append(block)
             rest -= len(block)
         data = b"".join(blocks)
         if len(data) > LARGEST_WHOLE:
-            raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; cut it into several files")
+            raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; split it into several files")
         if len(data) > most:
             raise ValueError(BOMB)
         return data
@@ -182,16 +182,16 @@ def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file; yield it with the largest number of bytes to read."""
+    """Open a file; yield it with the maximum number of bytes to read."""
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block for ever
-        raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block forever
+        raise ValueError("is a pipe or a device where a file is required; save its content to a file")
     most = most_unzipped(status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
             yield file, most
             return
-        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size: most bombs declare it
+        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size, which most bombs state
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is cut off, or {BOMB}")
@@ -201,18 +201,18 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a file cannot be read, and the way out where there is one."""
+    """Return why a file cannot be read, and the way out if there is one."""
     match error:
         case FileNotFoundError():
-            return f"no such file (seen from {Path.cwd()})"
+            return f"no such file (current folder: {Path.cwd()})"
         case IsADirectoryError():
-            return "is a folder where a file is needed"
+            return "is a folder where a file is required"
         case NotADirectoryError():
-            return "is not a folder, or lies in something that is not a folder"
+            return "is not a folder, or its parent is not a folder"
         case PermissionError():
-            return "may not be read; allow it with chmod u+r, and u+x for its folders"
+            return "permission denied; make it readable with chmod u+r, and its folders with u+x"
         case ValueError() if "null" in str(error):
-            return "is no path: it holds a null character"
+            return "is not a path: it contains a null character"
         case ValueError():
             return str(error)
     reason = getattr(error, "strerror", None) or str(error)

@@ -1,4 +1,4 @@
-"""Read TREC's topics: ``<top> <num> ...``, whose tags are often never closed, and XML of ``<topic number="...">``."""
+"""Read TREC topics: ``<top> <num> ...``, whose tags are often not closed, and XML of ``<topic number="...">``."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "description": ("desc", "description", "question"),
     "narrative": ("narr", "narrative"),
 }
-"""Parts of a topic, and the tags before each; the first of them is in the classic form."""
+"""Parts of a topic, and the tags of each; the first tag is the classic form."""
 _NUMBER = ("num", "number")
 _TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
 _UNREAD = re.compile(r"<[?!][^>]*>")
@@ -29,13 +29,13 @@ class Topic(NamedTuple):
     texts: dict[str, list[str]]
 
     def text(self, field: str) -> str:
-        """Return a part by its name in FIELDS, or the "number"; empty where it is missing."""
+        """Return a part by its name in FIELDS, or the "number"; empty if missing."""
         found = (" ".join(self.texts.get(tag, [])) for tag in FIELDS.get(field, _NUMBER))
         return next(filter(None, (" ".join(_HEADING.sub("", text).split()) for text in found)), "")
 
 
 def has_topics(path: Path, faults: Faults) -> bool:
-    """Return whether the first line of a file that is not blank begins with a tag."""
+    """Return whether the first non-blank line of a file begins with a tag."""
     return next((line for _, line in read_lines(path, faults.apart())), "").lstrip().startswith("<")
 
 
@@ -47,7 +47,7 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
             name = _tag_name(part)
             if name in ("top", "topic"):
                 if topic and not part.startswith("</"):
-                    fact = f"a topic begins before the one of {topic.where} ends"
+                    fact = f"a topic begins before that of {topic.where} ends"
                     faults.add(where, f"{fact}; close that with </{name}>")
                 if topic:
                     yield topic
@@ -55,7 +55,7 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
                 tag = "title" if is_xml else ""
             elif topic is None:
                 if name is None:
-                    faults.add(where, f'"{part.strip()[:40]}" stands outside of <top> ... </top>')
+                    faults.add(where, f'"{part.strip()[:40]}" is outside <top> ... </top>')
             elif name is not None:
                 tag = "" if part.startswith("</") else name
             elif tag:

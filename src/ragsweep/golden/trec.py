@@ -17,13 +17,13 @@ Run = Mapping[str, Sequence[tuple[str, float]]]
 """The documents of each question with their scores, best first."""
 
 Qrels = Mapping[str, Mapping[str, float]]
-"""The grades of each question's documents; above 0 is relevant."""
+"""The grades of each question's documents; above 0 means relevant."""
 
 _SIGN = np.int64(1 << 31)
 
 
 def write_run(run: Run, tag: str = "ragsweep") -> str:
-    """Write rankings in the format of a run.
+    """Write rankings in TREC run format.
 
     Scores have six significant digits and are strictly decreasing: each score that is not below the previous one is
     lowered to the next smaller single-precision number, so that every tool keeps our order of ties. White space in ids
@@ -43,13 +43,13 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
 
 
 def write_qrels(qrels: Qrels) -> str:
-    """Write grades in the format of qrels; trec_eval reads whole numbers only."""
+    """Write grades in qrels format; trec_eval reads whole numbers only."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
     return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Return labels as qrels; the grade of a document is the best of its evidences."""
+    """Return labels as qrels; a document's grade is the best of its evidence."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})
@@ -66,7 +66,7 @@ def six_digits(scores: Floats) -> Floats:
 
 
 def strictly_falling(scores: Floats) -> Floats:
-    """Lower scores (documents,), best first, as little as makes them strictly decreasing in single precision."""
+    """Lower scores (documents,), best first, just enough to be strictly decreasing in single precision."""
     # Numbered in their order, neighbouring floats differ by 1; min(number, lowest before - 1) is a running minimum.
     step = np.arange(len(scores))
     bits = scores.view(np.uint32).astype(np.int64)

@@ -1,1 +1,1 @@
-"""One folder a config group, the mirror of ``conf/``, and what several groups share."""
+"""Parts: one folder per config group, mirroring ``conf/``, and modules shared by several groups."""

@@ -1,4 +1,4 @@
-"""Outputs parsed from a config's answers for the metrics of a task, once for each answer."""
+"""Outputs parsed from a config's answers for the metrics of a task, once per answer."""
 
 from typing import Any, NamedTuple
 
@@ -15,16 +15,16 @@ class Output(NamedTuple):
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Mark answers that were cut at the token limit as unreadable, if outputs are read from them.
+    """Mark answers truncated at the token limit as unreadable, if outputs are parsed from them.
 
-    A model that repeats itself reaches every limit, which must not make the result of a task partial.
+    A model that repeats itself reaches every limit, which must not make a task's result partial.
     """
     return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
 
 
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Read every answer; failed ones have neither output nor fault, unless they were cut."""
+    """Parse every answer; failed ones have neither output nor fault, unless they were truncated."""
     return [_read(answer, reader) for answer in answers.answers]
 
 

@@ -18,11 +18,11 @@ class Drawing(Protocol):
 
 
 def check_drawing(llm: Drawing) -> None:
-    """Raise ConfigError for values out of range, and for repetitions that would all be the same answer."""
+    """Raise ConfigError for values out of range, and for repetitions that would all be identical."""
     check_at_least("llm", 1, max_new_tokens=llm.max_new_tokens, replicates=llm.replicates)
     check_at_least("llm", 0, temperature=llm.temperature)
     if llm.replicates > 1 and not llm.temperature:
         raise ConfigError(
-            f"llm.replicates is {llm.replicates} and temperature is 0: every repetition would be the same answer; set"
+            f"llm.replicates is {llm.replicates} but temperature is 0: all repetitions would be identical; set"
             " llm.temperature above 0, or llm.replicates=1"
         )

@@ -1,7 +1,7 @@
 """Fence text under judgement, so that a prompt marks it as data and nothing inside can close the fence.
 
-The tag is a keyed hash of the fenced text: prompts, and with them the addresses of stored judgements, are the same in
-every process, which a random tag would prevent.
+The tag is a keyed hash of the fenced text: unlike a random tag, it makes prompts, and with them the addresses of stored
+judgements, the same in every process.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 VERSION = "1"
-"""Part of the address of every judgement with a fence: change it with any change in this module."""
+"""Part of the address of every fenced judgement: change it with any change in this module."""
 
 _KEY = b"ragsweep fence " + VERSION.encode()
 _HASH = 12

@@ -41,16 +41,16 @@ def convex(
     normalisation: str = "min_max",
     lowest: Sequence[float] | None = None,
 ) -> Rankings:
-    """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it gives 0.
+    """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it adds 0.
 
     Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
 
     Args:
-        rankings: Of the legs.
-        weights: One a leg.
+        rankings: Rankings of the legs.
+        weights: One per leg.
         depth: Length of the result.
         normalisation: One of NORMALISATIONS.
-        lowest: The lowest score that each leg can give; only "theoretical" reads it.
+        lowest: The lowest possible score of each leg; only for "theoretical".
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
@@ -70,8 +70,8 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Express the scores of every question in standard deviations from its last candidate, (questions, depth).
 
     The origin is the last candidate rather than the mean, which shifts all sums of a question equally, so that chunks
-    that a leg did not find are placed with its last and not with its average. Equal scores and padding are as in
-    :func:`min_max`.
+    that a leg did not find are placed with its last candidate instead of its average. Equal scores and padding are as
+    in :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
     above = np.where(is_chunk, scores - low, 0.0)
@@ -82,7 +82,7 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale the scores of every question to 0 (the lowest a leg can give) .. 1 (its best), (questions, depth).
+    """Scale the scores of every question to 0 (a leg's lowest possible) .. 1 (its best), (questions, depth).
 
     This is the normalisation of TM2C2 in the paper of :func:`convex`: the last candidate of a good list keeps a high
     score.
@@ -99,7 +99,7 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 
 
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
-    """Return a mask of places with a chunk, the scores, and the lowest and the highest of every question."""
+    """Return a mask of places with a chunk, the scores, and each question's lowest and highest score."""
     is_chunk = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
     low = np.where(is_chunk, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
@@ -115,7 +115,7 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 
 
 def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Rank chunks by the sum of their shares, given as one (questions, depth) a leg.
+    """Rank chunks by the sum of their shares, one (questions, depth) per leg.
 
     Each distinct chunk of a question gets a column, by ascending position, and ``table`` (legs, questions, columns) its
     share in every leg: 0 if the leg did not find it.
@@ -149,11 +149,11 @@ def _sum(table: Doubles) -> Doubles:
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return one weight a leg; raise ConfigError unless there are legs and each has one weight, of 0 or more."""
+    """Return one weight per leg; raise ConfigError unless there are legs, each with one weight of at least 0."""
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
     if set(weights) != set(legs):
-        raise ConfigError(f"retriever.weights names {', '.join(weights)}; it must name the legs: {', '.join(legs)}")
+        raise ConfigError(f"retriever.weights must have the legs {', '.join(legs)}, got {', '.join(weights)}")
     if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
-        raise ConfigError(f"retriever.weights is {dict(weights)}; weights must be 0 or more, at least one of them more")
+        raise ConfigError(f"retriever.weights must be at least 0, and not all 0, got {dict(weights)}")
     return {name: float(weights[name]) for name in legs}

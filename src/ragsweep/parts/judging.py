@@ -13,7 +13,7 @@ BINARY = frozenset({"verdict", "attributed", "noncommittal"})
 """Fields that are 0 or 1; the models of ragas declare them as integers only."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields that must not be blank: ragas would score them 0."""
+"""Fields that must not be blank, because ragas would score them 0."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
@@ -53,9 +53,9 @@ class Judge(Protocol):
         """Raise ConfigError if this judge cannot decide a metric; ``embeddings``: the metric also needs embeddings."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt by the schema of its reply. Raises CallFailed if no conforming reply could be obtained.
+        """Answer a prompt by the schema of its reply. Raises CallFailed without a conforming reply.
 
-        ``sample``: the number of the sample, from 0; ``repetition``: that of earlier requests with this prompt for it.
+        ``sample``: the sample's number, from 0; ``repetition``: the number of earlier requests with this prompt.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
@@ -92,7 +92,7 @@ def parse_reply(text: str, model: Any) -> Any:
 
 def reasons_given(value: Any) -> Iterator[str]:
     """Yield every reason in a reply, preceded by the judged text and followed by the decision, if given."""
-    value = value.model_dump() if hasattr(value, "model_dump") else value  # of pydantic, which is slow to import
+    value = value.model_dump() if hasattr(value, "model_dump") else value  # pydantic's, which is slow to import
     if isinstance(value, list):
         for item in value:
             yield from reasons_given(item)

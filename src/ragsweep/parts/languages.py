@@ -66,13 +66,13 @@ _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
 """Letters of Persian and Urdu."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The least share of those characters among the letters: a character of Chinese or Japanese is half a word."""
+"""The minimum share of those characters among the letters: a Chinese or Japanese character is half a word."""
 
 _LEAST_SCORE = 1.5
-"""The least score of a detected language: one for a stop word that no other language has."""
+"""The minimum score of a detected language, where a stop word unique to a language scores 1."""
 
 _LEAST_RATIO = 1.3
-"""The least ratio of the best language's score to the next."""
+"""The minimum ratio of the best language's score to the next."""
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -98,7 +98,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of the language that a text's script identifies; empty if it identifies none."""
+    """Return the two-letter code of the language identified by a text's script; empty if none."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -110,9 +110,9 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Detect the language of a text by its stop words; return its two-letter code, empty if they do not decide.
+    """Detect the language of a text by its stop words; return its two-letter code, empty if undecided.
 
-    A stop word counts for each of its languages, with less weight the more languages share it.
+    A stop word counts for each of its languages, weighted less the more languages share it.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in words(fold(text)):
@@ -125,8 +125,8 @@ def detect_language(text: str) -> str:
 def content_words(text: str, language: str = "") -> frozenset[str]:
     """Return the folded words of a text that are not stop words of its language.
 
-    Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected;
-    English where detection fails.
+    Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected,
+    with English as fallback.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(

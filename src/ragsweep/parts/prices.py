@@ -29,11 +29,11 @@ class Prices:
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
-            raise ConfigError(f'date: must be a day such as "2025-08-15", given {self.date!r}') from None
+            raise ConfigError(f'date: must be a day such as "2025-08-15", got {self.date!r}') from None
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"models.{pattern}: must be the prices of a million tokens [read, written], given {pair!r}"
+                    f"models.{pattern}: must be the prices of a million tokens [read, written], got {pair!r}"
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:
@@ -45,7 +45,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of one usage of a model; NaN where the price is unknown, 0 where there was no call."""
+        """Return the cost of one usage of a model; NaN if the price is unknown, 0 without a call."""
         if not usage.calls and not usage.tokens_in and not usage.tokens_out:
             return 0.0
         price = self.of(model)

@@ -6,13 +6,13 @@ from ragsweep.core.words import has_question_mark, words
 from ragsweep.parts.languages import STOP_WORDS, detect_language, fold
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
-"""A few content words; a sentence of none of the forms, such as a request; a question that yes or no would answer."""
+"""A few content words; a sentence of no other form, such as a request; a question answered by yes or no."""
 
 _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Most words of a text without stop words and question mark that counts as keywords."""
+"""Maximum words of a text, without stop words and question mark, that counts as keywords."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -48,7 +48,7 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of a question: the first phrase of its language in it, else keywords or other.
+    """Return the form of a question: that of the first matching phrase of its language, else keywords or other.
 
     The language is detected, English if that fails. A phrase that begins a yes/no question counts only as the first
     word.

@@ -36,7 +36,7 @@ def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int)
 
 
 def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort every row by chunk position, padding first; return the positions and the column each came from."""
+    """Sort every row by chunk position, padding first; return the positions and their original columns."""
     bits = positions.shape[1].bit_length()
     keys = (positions.astype(np.int64) << bits) | np.arange(positions.shape[1])  # sort is far faster than argsort
     keys.sort(axis=1)
@@ -71,7 +71,7 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Replace chunks by those that contain them, once each, at the rank and score of the first.
+    """Replace chunks by the chunks that contain them, once each, at the rank and score of the first.
 
     ``wide`` (questions, depth) are the positions of the containing chunks, and ``chunks`` is their address.
     The rankings keep their depth, and are padded.
@@ -88,14 +88,14 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Replace all chunks that score less by padding."""
+    """Replace all chunks with lower scores by padding."""
     return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
     """Remove documents from rankings; later chunks move up, and the rankings keep their depth, padded.
 
-    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) has the documents for each ranking.
+    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) has the documents per ranking.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)

@@ -12,7 +12,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.ranking import mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""Parameters of a reranker that change the use of its scores, but no score."""
+"""Parameters of a reranker that change only the use of its scores."""
 
 
 class Reordering(NamedTuple):
@@ -32,7 +32,7 @@ class Reordering(NamedTuple):
         """Raise ConfigError for a number out of range."""
         check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
-            raise ConfigError(f"reranker.mix is {self.mix}; it is the first stage's weight and lies between 0 and 1")
+            raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
         if self.min_score is not None and np.isnan(self.min_score):
             raise ConfigError("reranker.min_score is NaN; give a number, or null for no threshold")
 
@@ -44,10 +44,10 @@ def reordering_of(part: Any) -> Reordering:
 
 
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
-    """Reorder the head of every ranking; ties keep their old order, and so do the chunks after the head.
+    """Reorder the head of every ranking; ties and the chunks after the head keep their order.
 
-    ``scores`` (pairs,) run over the candidates of all rows, one row after another, without padding. The returned scores
-    are the deciding ones: the reranker's, or the mixed scores, and after the head the first stage's.
+    ``scores`` (pairs,) run over the candidates of all rows, row by row, without padding. The returned scores are the
+    deciding ones: the reranker's, or the mixed scores, and after the head the first stage's.
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

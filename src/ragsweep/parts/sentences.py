@@ -20,20 +20,20 @@ LANGUAGES = {
 """Languages with rules for sentences, and their codes."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
-"""White space of more than one byte: sentencex 1.0.32 stops where it precedes a full stop."""
+"""White space of more than one byte: sentencex 1.0.32 stops if it precedes a full stop."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
-"""The end of an unfinished French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
+"""An abbreviation that does not end a French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
 
 
 def check_language(language: str) -> None:
-    """Raise ConfigError for a language without rules for sentences."""
+    """Raise ConfigError for a language without sentence rules."""
     if language not in LANGUAGES:
         raise ConfigError(f"chunker.language is {language!r}{nearest(language, LANGUAGES)}")
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Split a text into sentences, each with the white space that follows it; together they cover the whole text.
+    """Split a text into sentences, each including its trailing white space, so that they cover the whole text.
 
     A line without a full stop does not end a sentence, but a blank line does.
     """
@@ -42,7 +42,7 @@ def sentences(text: str, language: str) -> list[Piece]:
 
 
 def _starts(text: str, language: str) -> Iterator[int]:
-    """Yield the starts of all sentences but the first."""
+    """Yield the starts of all sentences except the first."""
     import sentencex
 
     text = WIDE_SPACES.sub(" ", text)

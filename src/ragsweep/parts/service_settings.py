@@ -1,4 +1,4 @@
-"""Settings that parts which call a service share: keys of their YAML, none of which can change a result."""
+"""Settings shared by parts that call a service: YAML keys that cannot change a result."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ from ragsweep.services.thoughts import TAGS
 
 @dataclass(eq=False, kw_only=True)
 class ServiceSettings:
-    """How a part calls its ``service``, as :class:`ragsweep.services.http_client.Service` describes.
+    """How a part calls its ``service``, as described in :class:`ragsweep.services.http_client.Service`.
 
-    The part's ``__post_init__`` makes the service from ``call_settings``.
+    The part's ``__post_init__`` creates the service from ``call_settings``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"key_env", "timeout", "retries", "concurrency"}))
-    KEY: ClassVar[str]  # of the part in a config, for messages
+    KEY: ClassVar[str]  # the part's config key, for messages
 
     key_env: str | None = None
     timeout: float = 60

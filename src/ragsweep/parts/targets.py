@@ -1,4 +1,4 @@
-"""Targets: pass/fail thresholds, bands, and the actions that they suggest."""
+"""Targets: pass/fail thresholds, bands, and suggested actions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""The key among the targets that turns a missed target into an exit status."""
+"""The targets' key that turns a missed target into an exit status."""
 
 
 class TargetRule(Protocol):
@@ -25,16 +25,16 @@ class Target:
     """Evaluate a metric by a threshold; the metric decides which side is better.
 
     Args:
-        threshold: The value that passes, the least that is wanted. Bands only name values.
+        threshold: The lowest passing value. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
         bands: Names with the values from which they apply, in place of good and fair.
-        below: The band of values that reach none.
-        ideal: The value to aim at; whether it is reached is shown, and decides nothing.
-        improvement, ideal_improvement: How much better than its baseline a config is to be, in the metric's unit:
-            ``ragsweep compare --report`` tests it.
+        below: The band of values below all bands.
+        ideal: The value to aim at; whether it is reached is reported, but decides nothing.
+        improvement, ideal_improvement: The desired lead of a config over its baseline, in the metric's unit, tested by
+        ``ragsweep compare --report``.
     """
 
     threshold: float
@@ -52,7 +52,7 @@ class Target:
         """Raise ConfigError for a band without a number."""
         for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"bands.{name}: must be the value from which the band applies, given {limit!r}")
+                raise ConfigError(f"bands.{name}: must be the value from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a measured metric."""
@@ -78,7 +78,7 @@ class Target:
 
 @dataclass(eq=False)
 class Drop:
-    """Warn where a metric drops below a reference, such as a value observed in production.
+    """Warn if a metric drops below a reference, such as a value observed in production.
 
     Args:
         share: The permitted drop as a proportion of the reference, 0 to 1.
@@ -93,12 +93,12 @@ class Drop:
     def check(self) -> None:
         """Raise ConfigError for a share out of range."""
         if not 0 < self.share < 1:
-            raise ConfigError(f"share={self.share:g} must lie between 0 and 1")
+            raise ConfigError(f"share must be between 0 and 1, got {self.share:g}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a measured metric."""
         if self.reference is None:
-            return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference to compare with")
+            return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
         lowest = self.reference - self.share * abs(self.reference)
         return Target(lowest, warn=True, action=self.action).evaluate(summary)
 

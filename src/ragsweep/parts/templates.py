@@ -1,4 +1,4 @@
-"""Texts with the fields of a task's case in braces: ``{input}``; a literal brace is written twice."""
+"""Texts with the fields of a task's case in braces: ``{input}``; a literal brace is doubled."""
 
 import json
 from collections.abc import Mapping
@@ -9,22 +9,22 @@ from ragsweep.core.errors import ConfigError, nearest
 
 
 def placeholders(template: str) -> list[str]:
-    """List the fields that a template names.
+    """List the fields used in a template.
 
-    Raises ConfigError if a brace is open, or a placeholder is more than a name.
+    Raises ConfigError if a brace is unbalanced, or a placeholder is more than a name.
     """
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as fault:
-        raise ConfigError(f"{template!r}: {fault}; a literal brace is written twice") from None
+        raise ConfigError(f"{template!r}: {fault}; escape a literal brace by doubling it") from None
     for _, name, specification, conversion in parsed:
         if name is not None and (not name.isidentifier() or specification or conversion):
-            raise ConfigError(f"{template!r}: a placeholder is the name of a field, such as {{input}}")
+            raise ConfigError(f"{template!r}: a placeholder must be the name of a field, such as {{input}}")
     return [name for _, name, _, _ in parsed if name is not None]
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError if a field is not there."""
+    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError for a missing field."""
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
@@ -38,7 +38,7 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
     """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
 
-    Raises ConfigError if a field is not there.
+    Raises ConfigError for a missing field.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

@@ -6,11 +6,11 @@ from ragsweep.core.types import NO_CHUNK
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 STEMMED = {"en": "english", "fr": "french"}
-"""Languages whose words are stemmed; texts in any other are compared by their words as written."""
+"""Languages whose words are stemmed; in others, words are compared as written."""
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return the positions of the best texts by BM25 for each query; ``code`` is the language in two letters."""
+    """Return the positions of the best texts by BM25 for each query; ``code`` is the two-letter language code."""
     retriever = Bm25(language=STEMMED.get(code, "none"))
     found = retriever.retrieve(retriever.build(texts), queries, depth).positions
     return [[int(one) for one in row if one != NO_CHUNK] for row in found]

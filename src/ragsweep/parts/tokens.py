@@ -37,7 +37,7 @@ class Offsets:
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens of each span as ``count`` counts its text (a cut word counts in both parts)."""
+        """Count the tokens of each span like ``count`` for its text (a cut word counts in both parts)."""
         first, last = self.token_ranges(start, end)
         return last - first
 

@@ -1,8 +1,8 @@
 """Checksums of the ledger, which detect lost, duplicated, renumbered or changed rows when their scope is read.
 
-The checksum of a scope is the XOR of the hashes of its rows. A change of the ledger replaces the hashes of the rows
-that it changes, so damage to other rows stays detectable. A scope is the records of one sweep, or all rows of
-another table; the large columns of a record enter by their digest.
+The checksum of a scope is the XOR of its rows' hashes. A change of the ledger replaces only the hashes of the changed
+rows, so damage to other rows stays detectable. A scope is the records of one sweep, or all rows of another table; the
+large columns of a record are represented by their digest.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ COLUMNS = {
     "holdouts": "golden, questions",
     "holdout_views": "golden, viewer, at",
 }
-"""Tables with checksums -> the hashed columns."""
+"""Table with checksums -> its hashed columns."""
 
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Replace the hashes of the rows that match a condition before the block by those that match it after."""
+    """Replace the hashes of the rows that match a condition before the block by those that match after it."""
     _toggle(connection, table, condition, values)
     yield
     _toggle(connection, table, condition, values)
@@ -42,12 +42,12 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
         left ^= _hash(row)
     if left:
         of = f" of the sweep {sweep}" if sweep else ""
-        raise sqlite3.DatabaseError(f"the {table.replace('_', ' ')}{of} are not those that were written")
+        raise sqlite3.DatabaseError(f"the {table.replace('_', ' ')}{of} do not match their checksum")
     return rows
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Migrate the hashes of single rows, in format 4's table ``seals``, to checksums.
+    """Migrate the row hashes in format 4's table ``seals`` to checksums.
 
     Raises sqlite3.DatabaseError if a row does not match its hash.
     """
@@ -81,7 +81,7 @@ def _read(
 
 
 def _hash(row: sqlite3.Row) -> int:
-    """Hash a row, types of values included."""
+    """Hash a row, including the types of values."""
     return int(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest(), 16)
 
 

@@ -1,4 +1,4 @@
-"""Claims of processes on work, in one table for sweeps and searches; the claims of a dead process are void."""
+"""Processes' claims on work, in one table for sweeps and searches; a dead process's claims are void."""
 
 import sqlite3
 import time
@@ -9,7 +9,7 @@ from ragsweep.core.locks import LAPSE, Holder, Liveness, myself
 from ragsweep.records.ledger_file import LedgerFile
 
 PAUSE = 15.0
-"""Seconds between two heartbeats."""
+"""Seconds between heartbeats."""
 
 CONFIG, FINALIST = "config", "finalist"
 """Kinds of jobs: a config of a sweep, or a finalist of a search on the holdout."""
@@ -19,12 +19,12 @@ COMMAND, UPLOAD, KEY = "command", "upload", "key"
 
 
 def job_tag(kind: str, number: int) -> str:
-    """Return the name of a job among the runs of its sweep: ``3``, ``finalist-0``."""
+    """Return a job's name among the runs of its sweep: ``3``, ``finalist-0``."""
     return str(number) if kind == CONFIG else f"{kind}-{number}"
 
 
 class ClaimKey(NamedTuple):
-    """The object of a claim; without a number, of all numbers of its kind."""
+    """The object of a claim; without a number, all numbers of its kind."""
 
     kind: str
     sweep: str = ""  # or the key of several sweeps
@@ -50,7 +50,7 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    Methods that claim return None on success, and the other living process that has claimed the object otherwise.
+    Methods that claim return None on success, and otherwise the living process that holds the claim.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:
@@ -58,7 +58,7 @@ class Claims(Liveness[ClaimKey]):
         self._file = file
 
     def claim(self, work: ClaimKey) -> Holder | None:
-        """Claim an object, unless another living process has it."""
+        """Claim an object, unless another living process has claimed it."""
         with self._file.transaction() as connection:
             return self._take_free(connection, work)
 
@@ -99,7 +99,7 @@ class Claims(Liveness[ClaimKey]):
     ) -> Holder | Literal["finished"] | None:
         """Claim a job; return "finished" if it is done.
 
-        ``assigned``: a study has assigned the job to this process, which replaces any owner.
+        ``assigned``: a study has assigned the job to this process, replacing any previous owner.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -143,7 +143,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Read the claims on an object, including those of dead processes; ``since``: with a later heartbeat."""
+        """Read the claims on an object, including those of dead processes; ``since``: only with a later heartbeat."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT number, attempts, heartbeat, host, process, started FROM claims"

@@ -1,4 +1,4 @@
-"""How often the holdout of a golden set has been used: each use weakens the next conclusion from it."""
+"""How often a golden set's holdout has been used: each use weakens the next conclusion from it."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout's questions, and their use by a result on the holdout.
+    """Record the holdout's questions and their use by a result.
 
     A sweep uses them once, a search once per number of trials, and a single config each time.
     """

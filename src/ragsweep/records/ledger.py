@@ -1,6 +1,6 @@
 """The ledger: an SQLite file of results, from which tables, reports and MLflow runs are derived.
 
-One transaction per config. Reading never runs code.
+One transaction per config. Reading never executes code.
 """
 
 import json
@@ -35,11 +35,11 @@ from ragsweep.records.record_rows import (
 __all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]
 
 UNDECIDED = ("retry", "racing")
-"""Statuses of intermediate records, before the outcome."""
+"""Statuses of records before the final outcome."""
 
 
 class Ledger:
-    """Open or create the ledger in a folder; safe for concurrent processes of one machine."""
+    """Open or create the ledger in a folder; safe for concurrent processes on one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
@@ -53,7 +53,7 @@ class Ledger:
 
     @property
     def is_writable(self) -> bool:
-        """Whether this process may write the file; otherwise it is opened for reading."""
+        """Whether this process may write the file; otherwise it is opened read-only."""
         return self._file.is_writable
 
     def check_writable(self) -> None:
@@ -88,7 +88,7 @@ class Ledger:
         for sweep in self.sweeps():
             if sweep.id == identifier:
                 return sweep
-        raise damaged(self.path, f"the sweep {identifier} is not in it any more")
+        raise damaged(self.path, f"the sweep {identifier} is missing")
 
     def sweeps(self) -> list[Sweep]:
         """Read all sweeps, the oldest first."""
@@ -96,7 +96,7 @@ class Ledger:
             return sorted(map(read_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Set the status of a sweep; a status other than RUNNING removes its commands' claims."""
+        """Set a sweep's status; any status other than RUNNING removes its commands' claims."""
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
@@ -134,14 +134,14 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job atomically, and return the record's number.
 
-        A repeated job replaces its record and keeps its run. Rankings are not recorded. ``fenced``: raise InputError
-        if another process has taken over the job.
+        A repeated job replaces its record and keeps its run. Rankings are not recorded. ``fenced``: raise InputError if
+        another process has taken over the job.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
         with self._file.transaction() as connection:
             if fenced and not any(claim.is_own for claim in self.claims.find(ClaimKey(kind, sweep or "", job))):
-                raise InputError(f"job {job} was taken over by another process; this result comes too late")
+                raise InputError(f"job {job} was taken over by another process; this result is discarded")
             job_of = "sweep = ? AND kind = ? AND job = ?"
             earlier = connection.execute(f"SELECT run FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
             (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()
@@ -165,7 +165,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete unused shared columns: each rung of a race has other questions."""
+        """Delete unused shared columns: each rung of a race has different questions."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -192,7 +192,7 @@ class Ledger:
         return found
 
     def mark_tracked(self, record: int, run: str) -> None:
-        """Set the MLflow run that shows a record."""
+        """Set the MLflow run of a record."""
         with self._file.transaction() as connection:
             with changing(connection, "records", "id = ?", record):
                 connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
@@ -220,7 +220,7 @@ class Ledger:
             )
 
     def forget_runs(self, sweep: str) -> None:
-        """Forget the runs of a sweep's records, which the tracker has lost."""
+        """Clear the runs of a sweep's records that the tracker has lost."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
 
@@ -233,14 +233,14 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read the record of a config of a sweep, without checking the possibly many others."""
+        """Read the record of one config of a sweep, without checking the possibly many others."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
                 (sweep, CONFIG, job),
             ).fetchone()
             if row is None:
-                raise sqlite3.DatabaseError(f"the record of job {job} of the sweep {sweep} is lost")
+                raise sqlite3.DatabaseError(f"the record of job {job} of the sweep {sweep} is missing")
             return read_record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
@@ -252,7 +252,7 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a sweep, finalists included, that the tracker lacks."""
+        """Read a sweep's outcomes, finalists included, that the tracker lacks."""
         return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:

@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The written format, and an earlier readable one, which had a hash for every row."""
+"""The written format, and an earlier readable one with a hash per row."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Seconds for which a writer waits for another one, and seconds before a message about it."""
+"""Seconds for which a writer waits for another, and seconds before a message about it."""
 
 UNREADABLE = "Could not decode"
 """sqlite3's message of the OperationalError for a damaged text."""
@@ -60,7 +60,7 @@ def damaged(path: Path, fact: str) -> InputError:
 class LedgerFile:
     """Opens or creates the file; each thread of each process has its own connection.
 
-    A file without write permission is opened for reading.
+    A file without write permission is opened read-only.
 
     Raises:
         TrackingError: It can be neither created nor read, or another version wrote it.
@@ -74,7 +74,7 @@ class LedgerFile:
             if self.is_writable:
                 private_folder(path.parent)
                 private_file(path)
-            with self.reading() as connection:  # which never waits for a writer
+            with self.reading() as connection:  # never waits for a writer
                 version = self._check_version(connection)
             if version != VERSION:
                 with self.transaction() as connection:
@@ -87,7 +87,7 @@ class LedgerFile:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in one transaction; raises TrackingError if it fails."""
-        # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
+        # IMMEDIATE: otherwise two processes that read and then write fail with "database is locked".
         try:
             with self._connected() as connection:
                 if not self.is_writable:
@@ -104,8 +104,8 @@ class LedgerFile:
         except sqlite3.OperationalError as fault:
             free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
             raise TrackingError(
-                f"cannot write results to {self.path}: {fault} ({free}); fix that, and the same command resumes from"
-                " here, or set store.path to another folder"
+                f"cannot write results to {self.path}: {fault} ({free}); fix that and rerun the command to resume"
+                ", or set store.path to another folder"
             ) from None
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The names that users give to sweeps and configs, so that commands can refer to them."""
+"""User-defined names of sweeps and configs, for reference in commands."""
 
 import re
 import sqlite3
@@ -9,7 +9,7 @@ from ragsweep.records.ledger_file import LedgerFile
 
 
 class Names:
-    """Stores names in a ledger: each refers to ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, by full ids."""
+    """Names in a ledger: each refers to ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, by full ids."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
@@ -26,7 +26,7 @@ class Names:
     def give(self, name: str, target: str, signature: str = "") -> None:
         """Store a name; raise ConfigError if it is invalid or taken.
 
-        A later round of the same sweep takes the name over, as does a single run with the same ``signature``.
+        A later round of the same sweep takes over the name, as does a single run with the same ``signature``.
         """
         check_name(name)
         with self._file.transaction() as connection:
@@ -51,11 +51,9 @@ class Names:
 
 
 def check_name(name: object) -> None:
-    """Raise ConfigError for a name that could be mistaken for a run's id or ``SWEEP#NUMBER``."""
+    """Raise ConfigError for a name that could be mistaken for a run id or ``SWEEP#NUMBER``."""
     if not isinstance(name, str) or not re.fullmatch(r"[^\W\d_][\w.-]*", name):
-        raise ConfigError(
-            f"name: {name!r} is invalid; begin with a letter, and continue with letters, digits, . _ and -"
-        )
+        raise ConfigError(f"name: {name!r} must begin with a letter and contain only letters, digits, . _ and -")
     if re.fullmatch(r"[0-9a-f]{8,}", name):
         raise ConfigError(
             f'name: "{name}" could be a run id (8 or more hexadecimal digits); use a letter beyond f, or fewer than 8'
@@ -73,7 +71,7 @@ def _check_free(connection: sqlite3.Connection, name: str, target: str, signatur
 
 
 def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Shorten a target's ids; a tracked sweep is shown by its run's id."""
+    """Shorten a target's ids; a tracked sweep is shown as its run id."""
     sweep, mark, number = target.partition("#")
     row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
     return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target

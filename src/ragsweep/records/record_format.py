@@ -1,7 +1,7 @@
 """The stored form of a config's outcome: small fields as JSON, scores as one block of doubles.
 
-Columns of questions that do not depend on the config (ids, texts, labels) form a separate block, named by its hash,
-which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
+Columns of questions that do not depend on the config (ids, texts, labels) form a separate block, named by its hash and
+shared by all configs of a golden set. Reading a record never executes code. NaN is written as ``NaN``.
 """
 
 import hashlib
@@ -40,13 +40,13 @@ from ragsweep.core.results import (
 )
 
 FORMAT, OF_TEXTS = "ragsweep.record/3", "ragsweep.record/2"
-"""The written format, and an earlier readable one, whose columns are a flat table (see `question_texts`)."""
+"""The written format, and an earlier readable one with a flat table of columns (see `question_texts`)."""
 
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""Text columns that depend on the config; other text, and the amount of evidence, belong to the golden set."""
+"""Text columns that depend on the config; other text, and the evidence count, belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
 """Columns of the golden set that are neither text nor flags."""
@@ -109,7 +109,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
     """Decode the columns of a golden set. Raises InputError if they are damaged."""
     if hashlib.sha256(data).hexdigest() != digest:
-        raise InputError(f"a record of the ledger is damaged: the golden set's columns are not those of {digest[:12]}")
+        raise InputError(f"a record of the ledger is damaged: the golden set's columns do not match {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
     return columns
 
@@ -138,7 +138,7 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Read only a config's name and one metric from a record's text; None if the record lacks the metric."""
+    """Read only a config's name and one metric from a record's text; None without the metric."""
     plain = json.loads(text)
     row = plain["summaries"].get(metric)
     return (plain["name"], Summary(*row)) if row else None
@@ -165,7 +165,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 def _nested(questions: QuestionResults) -> dict[str, Any]:
     """Return the columns of nested values as plain values and arrays."""
-    distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
+    distinct = {id(row): row for row in questions.unscored}  # questions without the same scores share one object
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
         "unscored": {"distinct": list(distinct.values()), "rows": [numbers[id(row)] for row in questions.unscored]},
@@ -222,14 +222,14 @@ def _columns(
     for name, kind, length in layout:
         columns[name] = texts[kind][name] if kind in texts else list(islice(left[kind], length))
         if kind in left and len(columns[name]) != length:
-            raise ValueError(f"the column {name} is incomplete")
+            raise ValueError(f"the column {name} is truncated")
     if any(True for values in left.values() for _ in values):
         raise ValueError("a block of numbers is longer than its columns")
     return columns
 
 
 def _interned(value: Any) -> Any:
-    """Return a column with interned texts, most of which the configs of a sweep share."""
+    """Return a column with interned texts, most of which are shared by the configs of a sweep."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value
@@ -239,7 +239,7 @@ def _interned(value: Any) -> Any:
 
 
 def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
-    """Return the fields of ``summaries`` as they are stored; its metrics are under the key "summaries"."""
+    """Return the stored fields of ``summaries``; its metrics are under the key "summaries"."""
     groups = {
         label: {value: _rows(group) for value, group in values.items()} for label, values in summaries.groups.items()
     }
@@ -249,7 +249,7 @@ def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
 
 
 def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
-    """Take the stored fields of the summaries out of a record's fields; earlier records lack some."""
+    """Extract the summaries from a record's fields; earlier records lack some."""
     plain["metrics"] = plain.pop("summaries")
     stored = {one.name: plain.pop(one.name) for one in fields(Summaries) if one.name in plain}
     for name in ("metrics", "first_stage"):
@@ -262,7 +262,7 @@ def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    """Return summaries as compact rows of their fields, in the order of the class."""
+    """Return summaries as compact rows of their fields, in class order."""
     return {key: list(vars(summary).values()) for key, summary in summaries.items()}
 
 
@@ -275,7 +275,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the non-JSON values of a config: numpy numbers and mappings; any other value to text."""
+    """Convert a config's non-JSON values: numpy numbers and mappings; other values become text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

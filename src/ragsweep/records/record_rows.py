@@ -19,7 +19,7 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A multirun: its jobs' overrides in order, the name of each among its siblings, and its parent run."""
+    """A multirun: its jobs' overrides in order, each job's name among its siblings, and its parent run."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of one job, and its MLflow run, which is incomplete or of an earlier attempt unless ``tracked``."""
+    """The outcome of one job, and its MLflow run, which is incomplete or from an earlier attempt unless ``tracked``."""
 
     id: int
     sweep: str | None
@@ -51,7 +51,7 @@ class Record:
 
     @property
     def tag(self) -> str:
-        """The name of the job among the runs of its sweep."""
+        """The job's name among the runs of its sweep."""
         return job_tag(self.kind, self.job)
 
 
@@ -70,7 +70,7 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
             data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
             shared[name] = decode_shared(data[0], name) if name else {}
         outcome = decode(encoded, shared[name])
-    except (InputError, TypeError, ValueError):  # a column is missing or has a wrong type
+    except (InputError, TypeError, ValueError):  # a column is missing or has the wrong type
         raise sqlite3.DatabaseError(f"the columns of record {row['id']} do not match their digest") from None
     number, sweep, kind, job, *_ = row
     return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
@@ -81,7 +81,7 @@ def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
     (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
     large = {name: found[name] for name in LARGE}
     encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
-    with suppress(TypeError, ValueError):  # a column has a wrong type
+    with suppress(TypeError, ValueError):  # a column has the wrong type
         if encoded.digest() == row["digest"]:
             return encoded
     raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) does not match its digest")

@@ -2,7 +2,7 @@
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 
-``beside`` has the data outside the record: the artifacts, and the questions of the holdout.
+``beside`` has the data outside the record: the artifacts, and the holdout questions.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
 
 
 def to_bytes(name: str, delivery: Delivery) -> bytes:
-    """Serialise a delivery, with the name of its object."""
+    """Serialise a delivery, with its object's name."""
     outcome, spent, artifacts = delivery
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):
@@ -51,7 +51,7 @@ def to_bytes(name: str, delivery: Delivery) -> bytes:
 
 
 def from_bytes(name: str, data: bytes) -> Delivery:
-    """Restore a delivery; raises InputError unless `to_bytes` made the bytes under this name."""
+    """Restore a delivery; raises InputError unless the bytes come from `to_bytes` under this name."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
         raise InputError("the outcome does not match its digest")
     try:
@@ -75,7 +75,7 @@ def from_bytes(name: str, data: bytes) -> Delivery:
         outcome = replace(outcome, run=replace(outcome.run, dataset=dataset))
         return Delivery(outcome, spent, Artifacts(traces=tuple(beside.pop("traces")), **beside))
     except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
-        raise InputError(f"the outcome is not one of this job and version: {fault}") from None
+        raise InputError(f"the outcome does not belong to this job and version: {fault}") from None
 
 
 def _digest(data: bytes) -> bytes:

@@ -20,7 +20,7 @@ MOST_LINES = 8
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the effect of context on each config; none without a config without context."""
+    """Yield the effect of context on each config; nothing without a config that answers without context."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
@@ -72,7 +72,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Count the searched questions, of those that need it and of conversation; nothing without conversation."""
+    """Count the searched questions, by whether they need search; nothing without conversational questions."""
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
@@ -87,7 +87,7 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
-    """Make the files about answers by name; none where no generator answered."""
+    """Return the files about answers by name; empty without answers."""
     files = {}
     if pairs := against_no_context(results):
         kinds = [kind.replace(" ", "_") for kind in KINDS]

@@ -1,4 +1,4 @@
-"""The files of a sweep: JSON, CSV, charts, the verdict, and what answers show."""
+"""The files of a sweep: JSON, CSV, charts, the verdict, and files about answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,10 +19,10 @@ def artifacts(
     headline: Sequence[str],
     conclusion: SweepConclusion | None = None,
 ) -> dict[str, bytes]:
-    """Make all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
+    """Return all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
     ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no conclusion, and
-    neither has a sweep of which nothing was compared yet.
+    neither has a sweep without any comparison yet.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None

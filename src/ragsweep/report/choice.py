@@ -1,4 +1,4 @@
-"""Sentences on the choice of a sweep: the config, its expected gains, its costs, and what speaks against it."""
+"""Sentences on the choice of a sweep: the config, its expected gains, its costs, and caveats."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ WORDS = {
 SURE = 0.999
 """Probability above which the sentence omits the loss."""
 NOTABLE = 1.5
-"""Smallest ratio between two costs that gets a sentence."""
+"""Minimum ratio between two costs for a sentence."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the recommended config, its expected gains, and what speaks against it."""
+    """Yield the recommended config, its expected gains, and caveats."""
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")
@@ -65,7 +65,7 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
 
 
 def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield why another metric than the objective decides, where one does."""
+    """Yield why another metric than the objective decides, if one does."""
     if why := verdict.skipped.get(verdict.objective):
         text = f"The objective, {verdict.objective}, does not decide: {why}; {verdict.metric} replaces it."
         yield Statement("", text, {"objective": verdict.objective, "metric": verdict.metric})
@@ -113,7 +113,7 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
 
 
 def _doubt(verdict: SweepComparison, row: int) -> str:
-    """Return the reason why the choice is not called better than the baseline; "" if it is."""
+    """Return why the choice is not called better than the baseline; "" if it is."""
     if verdict.is_better:
         return ""
     losses = verdict.verdicts[row].is_better
@@ -121,7 +121,7 @@ def _doubt(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
-    """Write the probability of being better, the expected gain, and the expected loss otherwise."""
+    """Format the probability of being better, the expected gain, and the expected loss otherwise."""
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} in the mean; too few independent questions for a probability"
@@ -130,7 +130,7 @@ def _expected(verdict: SweepComparison, found: Against) -> str:
 
 
 def percent(probability: float) -> str:
-    """Write a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
+    """Format a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
     if probability > SURE:
         return "more than 99.9 %"
     return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
@@ -183,7 +183,7 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a further metric in which the choice is shown worse than the reference, or another config better."""
+    """Describe another metric in which the choice is shown worse than the reference, or another config better."""
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
     who = f"{name(verdict, other)} is shown better than the choice"

@@ -75,7 +75,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 
 
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
-    """Return a config's improvement on the reference: positive is better, for either direction of the metric."""
+    """Return a config's improvement on the reference: positive is better, whatever the metric's direction."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
         ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
@@ -122,7 +122,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return the correction of a metric by people's labels in JSON types: judged numbers, and corrected ones."""
+    """Return a metric's correction by human labels in JSON types: numbers as judged and as corrected."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))

@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """One statement below a label, and the numbers and names that it states."""
+    """One statement below a label, with the numbers and names that it contains."""
 
     label: str
     text: str
@@ -24,8 +24,8 @@ class Statements:
     """Statements in one style.
 
     ``lines``: a label and a fact each, never wrapped. ``notes``: a label and a longer text each. ``paragraphs``:
-    conclusions, those of a label together. ``heading``: what was evaluated, and on which questions. ``commands``: a
-    command and its effect. ``definitions``: a name and its meaning.
+    conclusions, grouped by label. ``heading``: what was evaluated, and on which questions. ``commands``: a command and
+    its effect. ``definitions``: a name and its meaning.
     """
 
     items: Sequence[Statement]
@@ -37,9 +37,9 @@ class Statements:
 class Table:
     """Rows of texts; right-aligned columns begin with ``>``.
 
-    ``headed``: the terminal prints the header. ``fitted``: the terminal prints it in its own width, with narrow gaps.
+    ``headed``: the terminal prints the header. ``fitted``: the terminal prints it at its own width, with narrow gaps.
     ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the numbers
-    behind the cells, by which a page sorts; None: by the text. ``marked``: the rows that a page emphasises.
+    behind the cells, which a page sorts by; None: by the text. ``marked``: the rows that a page emphasises.
     """
 
     header: Sequence[str]
@@ -55,7 +55,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Charts:
-    """A group of charts that shows one at a time; each option has a label, a figure, and perhaps a note of its own."""
+    """A group of charts shown one at a time; each option has a label, a figure, and optionally its own note."""
 
     options: Sequence[Mapping[str, Any]]
     note: str = ""
@@ -64,7 +64,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Widget:
-    """A part of the page that no other form has, in the terms of its script."""
+    """A part of the page without an equivalent in other forms, in the terms of its script."""
 
     item: Mapping[str, Any]
 
@@ -83,7 +83,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A title, sections, and the facts in JSON types that programs get instead of them."""
+    """A title, sections, and the facts in JSON types that programs get instead."""
 
     title: str
     sections: Sequence[Section]
@@ -97,12 +97,12 @@ class Document:
 
 
 def lines(*statements: Statement | Iterable[Statement]) -> Statements:
-    """Collect single statements, and iterables of them, as lines."""
+    """Collect statements, single or in iterables, as lines."""
     return Statements(_flat(statements))
 
 
 def notes(*statements: Statement | Iterable[Statement]) -> Statements:
-    """Collect single statements, and iterables of them, as notes."""
+    """Collect statements, single or in iterables, as notes."""
     return Statements(_flat(statements), "notes")
 
 

@@ -56,7 +56,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
-    """Yield the differences on each dominating document or question, and on the others."""
+    """Yield the differences on each dominating document or question, and on the rest."""
     sources = dict(zip(*(verdict.results[0].questions[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):
@@ -93,7 +93,7 @@ def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
 def _needed(verdict: SweepComparison, evidence: SweepEvidence) -> Iterator[Statement]:
     """Yield the number of questions that would show the choice's lead, if it is not shown."""
     if evidence.over is not None and (needed := evidence.needed):
-        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
+        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
         over = name(verdict, evidence.over)
         text = f"Showing a lead as large as that over {over} takes about {rounded:,} questions."
         yield Statement("", text, {"questions": rounded})

@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Most counterfactuals, or slices, that are named."""
+"""Maximum number of named counterfactuals, or slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -28,7 +28,7 @@ PASSED = {
     stages.TOP_K: "in the first top_k",
     stages.BUDGET: "within the budget",
 }
-"""The state of an evidence that a stage did not lose."""
+"""The state of evidence that a stage did not lose."""
 
 
 def loss_facts(result: Result) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def loss_facts(result: Result) -> dict[str, Any]:
 
 
 def funnel_rows(found: Funnel) -> list[list[str]]:
-    """Return a row a stage: its description, the number of remaining evidences, and the number lost there."""
+    """Return one row per stage: its description, the number of remaining evidences, and the number lost there."""
     rows = [[PASSED[one.stage], f"{one.left:,}", f"{one.lost:,}" if one.lost else ""] for one in found.stages]
     if found.solved or found.unsolved:
         total = found.solved + found.unsolved

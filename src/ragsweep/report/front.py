@@ -10,11 +10,11 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table, rank_results
 
 MOST = 10
-"""Most configs of a front that are named on the screen; the file has all."""
+"""Maximum number of a front's configs on the terminal; the file has all."""
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
-    """Name the configs of a front, the best by the first metric on top; nothing with a single metric."""
+    """List the configs of a front, best by the first metric on top; nothing with a single metric."""
     if len(metrics) < 2:
         return
     if not front:
@@ -38,7 +38,7 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
 
 
 def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
-    """Write one line a config of the front: its value in each metric, with the 95 % interval."""
+    """Return one CSV line per config of the front: its value in each metric, with the 95 % interval."""
     header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
     rows = [
         [one.name, *(number for name in metrics for number in _numbers(one.summaries, name))]

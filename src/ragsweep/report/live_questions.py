@@ -9,13 +9,13 @@ from ragsweep.parts.metrics.bases import answer_text
 from ragsweep.parts.metrics.right_answers import KeywordCoverage, keyword_coverage
 
 LONGEST = 60
-"""Most characters of a question that are shown."""
+"""Maximum length of a question, in characters."""
 
 
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
     """Describe the result of a request, an Answer or a Response, on one line.
 
-    Keywords are matched as the metric ``keyword_coverage`` of the config does, else as whole words.
+    Keywords are matched as in the config's metric ``keyword_coverage``, else as whole words.
     """
     asked = {(one.text, tuple(one.history)): one for one in reversed(questions)}
     metric = next((one for one in metrics if isinstance(one, KeywordCoverage)), KeywordCoverage())

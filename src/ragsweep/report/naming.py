@@ -9,7 +9,7 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
 _NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60
-"""Longest name of a config within a sentence, in characters."""
+"""Maximum length of a config's name within a sentence, in characters."""
 BARE = ("none", "null", "default", "")
 """Options whose names are meaningless without their group."""
 
@@ -18,8 +18,8 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
     """Name each config by the settings that differ among all: ``hybrid_rrf k=50 k1=1.98 +late``; "" if none do.
 
     Args:
-        configs: Key -> value, as text, of the settings of each.
-        groups: The keys whose value is the option of a config group, which is written without its key.
+        configs: Key -> value, as text, of each config's settings.
+        groups: The keys that select an option of a config group, which is written without its key.
     """
     varying = varying_keys(configs)
     paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
@@ -38,7 +38,7 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
-    """Write settings briefly; ``keys``: all keys from which their short keys must differ."""
+    """Write settings briefly; ``keys``: all keys among which short keys must be unique."""
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)
     words = []
@@ -53,7 +53,7 @@ def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Shorten dotted keys to the fewest last parts that distinguish them."""
+    """Shorten dotted keys to the fewest trailing parts that distinguish them."""
     parts = {key: re.split(r"[./@]", key.lstrip("+~")) for key in keys}
     names, most = {}, max(map(len, parts.values()), default=1)
     for key in keys:
@@ -72,7 +72,7 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Write 0.30000000000000004 as 0.3: three digits of the fractions in a name."""
+    """Round the fractions in a name to three digits: 0.30000000000000004 becomes 0.3."""
     return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
 
 
@@ -97,7 +97,7 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Round a name's numbers and truncate a very long name, a config's after a whole setting, else in the middle."""
+    """Round a name's numbers and shorten a long name: a config's after a whole setting, else in the middle."""
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."

@@ -1,4 +1,4 @@
-"""Format numbers for people: values, differences, intervals, p-values, durations, sizes."""
+"""Format numbers for display: values, differences, intervals, p-values, durations, sizes."""
 
 import math
 import sys
@@ -13,7 +13,7 @@ LARGEST = math.log(sys.float_info.max)
 
 
 def cell(summary: Summary | None) -> str:
-    """Write a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
+    """Format a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
     if summary is None or not math.isfinite(summary.value):
         return NOT_MEASURED
     unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
@@ -24,9 +24,9 @@ def cell(summary: Summary | None) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Write a number briefly: shares with two decimals and no leading zero, amounts rounded.
+    """Format a number briefly: shares with two decimals and no leading zero, amounts rounded.
 
-    NaN is ``-``, and a number that is rounded to zero has no sign.
+    NaN is ``-``, and a number rounded to zero has no sign.
     """
     if math.isnan(value):
         return NOT_MEASURED
@@ -38,7 +38,7 @@ def number(value: float, unit: str = "") -> str:
 
 
 def signed(value: float, unit: str = "") -> str:
-    """Write a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
+    """Format a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
     if not math.isfinite(value):
         return NOT_MEASURED
     if abs(value) < ROUNDING:
@@ -50,26 +50,26 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the number of decimals: enough to show the sign of a number."""
+    """Return the number of decimals needed to show the sign of a number."""
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits
 
 
 def amount(value: float, unit: str = "") -> str:
-    """Write a mean with as many digits as differences have: ``.234``, ``745``."""
+    """Format a mean with as many digits as differences have: ``.234``, ``745``."""
     return signed(value, unit).lstrip("+")
 
 
 def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
-    """Write a difference with its interval: ``+.045 [-.010, +.100]``."""
+    """Format a difference with its interval: ``+.045 [-.010, +.100]``."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return signed(value, unit)
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
 
 
 def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
-    """Write a ratio with its interval, given their logarithms: ``x 1.30 [1.21, 1.40]``."""
+    """Format a ratio with its interval, from their logarithms: ``x 1.30 [1.21, 1.40]``."""
     if not math.isfinite(logarithm):
         return NOT_MEASURED
     value, *ends = (f"{math.exp(min(one, LARGEST)):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
@@ -77,12 +77,12 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
 
 
 def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
-    """Write a difference with its interval, or a ratio, given logarithms."""
+    """Format a difference with its interval, or a ratio from logarithms."""
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
 
 
 def chance(p: float) -> str:
-    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` if there is none."""
+    """Format a p-value: ``p .031``, ``p < .001``; ``p -`` if there is none."""
     if not math.isfinite(p):
         return f"p {NOT_MEASURED}"
     return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
@@ -121,7 +121,7 @@ def ago(seconds: float) -> str:
 
 
 def about(seconds: float | None) -> str:
-    """Write an expected duration; None, NaN and infinity: unknown."""
+    """Format an expected duration; None, NaN and infinity: unknown."""
     if seconds is None or not math.isfinite(seconds):
         return "time unknown"
     return "less than 1 s" if seconds < 1 else f"about {duration(round(seconds))}"

@@ -1,4 +1,4 @@
-"""What the page of a sweep reads beside the records."""
+"""The content of a sweep's page beyond the records."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ class PageTexts:
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
     prompts: Callable[[Result], PromptReader | None] = lambda _: None
-    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id in the golden set
+    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by question id
 
 
 @dataclass(frozen=True)
 class PastSweep:
     """The result of this or an earlier sweep on the same questions: its best config by the objective."""
 
-    reference: str  # the name that commands take
+    reference: str  # the name for commands
     title: str
     created: float  # seconds since the epoch
     configs: int
@@ -41,5 +41,5 @@ class RecordedSweep:
 
     @property
     def questions(self) -> tuple[str, str, str]:
-        """The digest of the golden set, the partition and the metric: sweeps with equal ones are comparable."""
+        """The digest of the golden set, the partition and the metric, which are equal for comparable sweeps."""
         return self.best.run.dataset.undivided, self.best.run.dataset.partition, self.past.summary.name

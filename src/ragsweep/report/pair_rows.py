@@ -1,4 +1,4 @@
-"""What two configs show, as rows of plain data for documents and JSON: by metric, by slice and by question."""
+"""The comparison of two configs as rows of plain data for documents and JSON: by metric, slice and question."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ragsweep.stats.verdict import shown_kind
 
 
 class PairRows(NamedTuple):
-    """The rows of a pair; candidate less baseline, in each metric's unit and direction."""
+    """The rows of a pair: candidate minus baseline, in each metric's unit and direction."""
 
     metrics: list[Row]
     slices: list[Row]  # one per metric and value of a label

@@ -1,4 +1,4 @@
-"""Charts of a sweep as PNG and SVG: points with 95 % intervals, one panel a metric or a group, one line a config."""
+"""Charts of a sweep as PNG and SVG: points with 95 % intervals, one panel per metric or group, one line per config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
-"""Most configs with three panels a row; more configs get six narrow panels a row, with the names only once."""
+"""Maximum configs for three panels per row; beyond, six narrow panels per row, with the names only once."""
 
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
@@ -48,12 +48,12 @@ class Picture(NamedTuple):
     svg: bytes
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Name both files."""
+        """Return both files by name."""
         return {f"{name}.png": self.png, f"{name}.svg": self.svg}
 
 
 class Panel(NamedTuple):
-    """One panel: title, name of its axis, and a summary a config (None: the config lacks it)."""
+    """One panel: title, axis label, and one summary per config (None: the config lacks it)."""
 
     title: str
     axis: str
@@ -61,9 +61,9 @@ class Panel(NamedTuple):
 
 
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
-    """Draw the configs below each other, one panel a metric.
+    """Plot the configs below each other, one panel per metric.
 
-    The best by the objective, or else by the first metric, is on top; of more than twenty configs the best are shown.
+    The best by the objective, or else by the first metric, is on top; beyond twenty configs only the best are shown.
     """
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []
@@ -80,9 +80,9 @@ def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
 
 
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
-    """Draw one metric in groups of questions, one panel a value of the label, all on one scale.
+    """Plot one metric in groups of questions, one panel per value of the label, all on one scale.
 
-    With more than twelve values the twelve with the most questions are shown, and the best twenty configs.
+    Beyond twelve values, the twelve with the most questions are shown, and the best twenty configs.
     """
     configs, results = len(results), rank_results(results, metric)[:MOST_CONFIGS]
     sizes = count_scored(results, label, metric)
@@ -99,10 +99,10 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Draw the quality of answers over their coverage by confidence, one line a config.
+    """Plot the quality of answers over their coverage by confidence, one line per config.
 
-    A line is flat between its points, because questions of equal support are answered together. Of more than five
-    configs those with the best score in hindsight are shown.
+    A line is flat between its points, because questions of equal support are answered together. Beyond five configs,
+    those with the best score in hindsight are shown.
     """
     from matplotlib.figure import Figure
 
@@ -130,10 +130,10 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 
 
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
-    """Draw the lead of each config over the reference, the best on top.
+    """Plot the lead of each config over the reference, best on top.
 
-    Right of the line is better, for either direction of the metric. Of more than twenty configs the best are shown.
-    The ``choice`` is marked: of a search it may rest on other questions than these.
+    Right of the line is better, whatever the metric's direction. Beyond twenty configs only the best are shown. The
+    ``choice`` is marked: in a search it may be based on other questions than these.
     """
     from matplotlib.figure import Figure
 
@@ -176,7 +176,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 
 
 def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
-    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x: ``sign`` -1 reverses the axis."""
+    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x; ``sign`` -1 reverses the axis."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)
@@ -184,7 +184,7 @@ def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], lis
 
 
 def _write(axes: Axes, text: str, place: float, line: int) -> None:
-    """Write a value above its point."""
+    """Print a value above its point."""
     axes.annotate(text, (place, line), (0, 3), textcoords="offset points", ha="center", fontsize=7, color=GREY)
 
 
@@ -202,7 +202,7 @@ def _note(configs: int, panels: int, what: str) -> str:
 
 
 def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
-    """Name an axis: the metric, its unit, the better direction, and the number of questions."""
+    """Return an axis label: the metric, its unit, the better direction, and the number of questions."""
     known = [summary for summary in summaries if summary is not None]
     if not known:
         return name
@@ -240,7 +240,7 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
 
 
 def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None:
-    """Draw one panel, the first config on top."""
+    """Plot one panel, the first config on top."""
     known = [(line, one) for line, one in enumerate(panel.summaries) if one is not None and math.isfinite(one.value)]
     bars = [(line, one) for line, one in known if math.isfinite(one.low) and math.isfinite(one.high)]
     axes.hlines([line for line, _ in bars], [one.low for _, one in bars], [one.high for _, one in bars], COLOUR, lw=1.6)
@@ -260,7 +260,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Round a name's numbers, break it at commas, and truncate a very long one in the middle."""
+    """Round a name's numbers, break it at commas, and truncate a long one in the middle."""
     name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
@@ -268,7 +268,7 @@ def _label(name: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Escape dollars, which matplotlib would read as the bounds of a formula."""
+    """Escape dollar signs, which matplotlib would read as math delimiters."""
     return text.replace("$", r"\$")
 
 
@@ -279,7 +279,7 @@ def _render(figure: Figure) -> Picture:
 
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
-    # Not savefig: that draws everything twice.
+    # Not savefig, which draws everything twice.
     FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
     figure.set_layout_engine("none")  # as laid out for the PNG
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WORTH_A_LINE = 1.0
-"""Least seconds of a finished stage that gets a line."""
+"""Minimum duration, in seconds, of a finished stage with a line."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
-"""Seconds after which a running stage is shown, and between two of its lines without bars."""
+"""Seconds until a running stage is shown, and between its lines without bars."""
 TICK = 0.5
 
 UNITS = {"rerank": "pairs of question and chunk"}
-"""Names of a stage's rows that are not questions."""
+"""Names of a stage's rows, if they are not questions."""
 
 
 class Screen(Protocol):
-    """Where lines are printed."""
+    """The destination of printed lines."""
 
     bars: bool
     console: Console
@@ -51,7 +51,7 @@ class Lines(Listener):
 
     def waiting(self, node: Node) -> None:
         """Print the reason for waiting."""
-        self.screen.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
+        self.screen.line("waiting", f"another process is computing {f'{node.stage} {node.label}'.strip()}")
 
 
 @dataclass
@@ -59,11 +59,11 @@ class _Running:
     """A stage that is being computed."""
 
     node: Node
-    begun: float  # later by the time spent in stages that it needs
+    begun: float  # shifted by the time spent in required stages
     before: UsageTotals
     total: int | None
     done: int = 0
-    shown: float = 0.0  # when its last line was printed
+    shown: float = 0.0  # time of its last line
     task: Any = None  # its bar
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class _Running:
         return _rate(self.done / seconds) if self.done and seconds > 0 else ""
 
     def left(self) -> str:
-        """Describe the time that is left, at the rate so far; before anything is done, the time since the start."""
+        """Describe the remaining time at the rate so far or, before any progress, the elapsed time."""
         if not self.done or not self.total:
             return f"{duration(round(self.seconds()))} so far"
         return f"{about(self.seconds() / self.done * (self.total - self.done))} left"
@@ -90,7 +90,7 @@ class _Running:
 class StageProgress(Lines):
     """Show the progress of the innermost running stage, and leave a line if it took long.
 
-    ``live(request, result)`` returns the line of an answer as it arrives; empty for no line.
+    ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class StageProgress(Lines):
         self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
 
     def show(self) -> None:
-        """Show the innermost stage's progress once it runs long: on its bar, or else as occasional lines."""
+        """Show the innermost stage's progress once it has run long enough: on its bar, or as occasional lines."""
         with self._lock:
             stage = next(reversed(self._running.values()), None)
             if stage is None or stage.seconds() < SHOWN_FROM:
@@ -198,5 +198,5 @@ def shown_progress(
 
 
 def _rate(speed: float) -> str:
-    """Write a rate a second; that of a local model may be far below 1."""
+    """Format a rate per second, which for a local model may be far below 1."""
     return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"

@@ -1,4 +1,4 @@
-"""The table of questions of one config that MLflow's evaluation page shows, as ``mlflow.log_table`` writes a table."""
+"""The table of one config's questions for MLflow's evaluation page, in the format of ``mlflow.log_table``."""
 
 import json
 import math
@@ -10,10 +10,10 @@ from ragsweep.evaluation.question_table import beginning
 from ragsweep.parts.tracking.files import encoded, without_noise
 
 FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
-"""The columns before the scores; the page shows some six columns at once."""
+"""The columns before the scores; the page shows about six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
-"""Most characters of one chunk, and of all contexts of a config."""
+"""Maximum characters of one chunk, and of all contexts of a config."""
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Blocks that documents of one config and of many share: heading, answers and targets, failures, remedies."""
+"""Blocks shared by documents of one config and of many: heading, answers and targets, failures, remedies."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def heading(what: str, dataset: DatasetFacts) -> Statements:
-    """Name the swept parameters or the config, and the questions."""
+    """Return the swept parameters or the config, and the questions."""
     data = {"questions": dataset.questions, "with_evidence": dataset.with_evidence}
     questions = Statement("", f"{dataset.name}: {evidence_note(dataset)}", data)
     texts = [Statement("", what), questions, *(Statement("", note) for note in dataset.notes)]

@@ -22,13 +22,13 @@ class SweepReport:
     conclusion: SweepConclusion = field(default_factory=SweepConclusion)
     notes: Sequence[Statement] = ()
     commands: Sequence[Statement] = ()
-    reference: str = ""  # of the sweep in commands
-    sampler: str = ""  # of a search
+    reference: str = ""  # the sweep's reference in commands
+    sampler: str = ""  # the sampler of a search
     texts: PageTexts = field(default_factory=PageTexts)
-    history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
-    baselines: Sequence[Result] = ()  # the declared one, if it is not a config of the sweep
+    history: Sequence[PastSweep] = ()  # oldest first, this sweep last
+    baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
 
     @property
     def shown(self) -> list[Result]:
-        """The results, without those of configs that a race has dropped."""
+        """The results without configs dropped by a race."""
         return [result for result in self.results if result.run.state != DROPPED]

@@ -1,4 +1,4 @@
-"""The configs of a sweep as one table: parameters, metrics, difference from the baseline; the best first."""
+"""The configs of a sweep as one table: parameters, metrics, difference from the baseline; best first."""
 
 import math
 import re
@@ -21,9 +21,9 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MOST_ROWS = 10
 LONGEST_VALUE = 24
-"""Characters of a parameter's value in a cell."""
+"""Maximum length of a parameter's value in a cell, in characters."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
-"""Parts of metrics' names that narrow tables omit: the unit is in the cells."""
+"""Parts of metric names that narrow tables omit, because the cells have the unit."""
 
 
 class SweepTable(NamedTuple):
@@ -65,7 +65,7 @@ def settings(result: Result) -> dict[str, str]:
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return the values, in every config, of the settings that any config sets: its own value, or the default."""
+    """Return, for every config, the values of all settings that any config sets: its own value, or the default."""
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
     every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
@@ -91,11 +91,11 @@ def sweep_table(
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
-    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics can achieve it.
+    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics suffices.
 
-    Rows are ordered by the objective. The choice, the reference and the best always have one. If the table is too wide,
-    headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that is not
-    an objective.
+    Rows are ordered by the objective. The choice, the reference and the best always have a row. If the table is too
+    wide, headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that
+    is not an objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -137,7 +137,7 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make a table of a metric by slice: a row for each scored value of a label, a column for each config of ``order``.
+    """Make a table of a metric by slice: a row per scored value of a label, a column per config of ``order``.
 
     Intervals are omitted if the table would be wider than ``width``.
     """
@@ -165,7 +165,7 @@ def slice_table(
 
 
 def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTable:
-    """Make a table of one config by slice: a row for each value of a label, a column for each metric."""
+    """Make a table of one config by slice: a row per value of a label, a column per metric."""
     groups = result.summaries.groups.get(label, {})
     counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
     rows = [
@@ -180,7 +180,7 @@ def _bare(summary: Summary | None) -> str:
 
 
 def _best_first(results: Sequence[Result], found: SweepComparison | None) -> list[int]:
-    """Order configs by their mean in the comparison, or else by the objective; those without a value are last."""
+    """Order configs by their mean in the comparison, or else by the objective; configs without a value come last."""
     values = [math.nan] * len(results)
     if found:
         better = found.means if found.matrix.higher_is_better else -found.means
@@ -232,7 +232,7 @@ def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, n
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
-    """Write a metric of each config; if people's labels correct it, as judged and as corrected."""
+    """Format a metric for each config; with human labels, as judged and as corrected."""
     cells = [cell(result.summaries.metrics.get(metric)) for result in shown]
     if found is None or metric not in found.corrections:
         return cells

@@ -1,4 +1,4 @@
-"""Rows as JSON and CSV, and a sweep as one JSON and one CSV, whose formats ``docs/results.md`` describes."""
+"""Rows as JSON and CSV, and a sweep as one JSON and one CSV; ``docs/results.md`` describes the formats."""
 
 import csv
 import io
@@ -38,12 +38,12 @@ def to_json(document: Any, indent: int | None = 2) -> str:
 
 
 def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Return rows of the same columns as MLflow's log_table writes them: ``columns`` and ``data``."""
+    """Return rows with the same columns in the format of MLflow's log_table: ``columns`` and ``data``."""
     return {"columns": list(rows[0]) if rows else [], "data": [list(row.values()) for row in rows]}
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV, each cell made harmless."""
+    """Write rows as CSV, with each cell made harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -52,7 +52,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the metrics that tables show: headline metrics, metrics of answers, judged ones, and objectives."""
+    """List the metrics shown in tables: headline metrics, metrics of answers, judged metrics, and objectives."""
     names: dict[str, None] = {}
     for result in results:
         names.update(dict.fromkeys(result.run.config.get("headline", ())))
@@ -65,7 +65,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: reasons and possible range of the metric with the fewest scores; number of others."""
+    """Describe a PARTIAL result: the metric with the fewest scores, with reasons and possible range."""
     least = result.run.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
@@ -113,7 +113,7 @@ def results_json(
 ) -> bytes:
     """Write all measurements, except the tables of questions, as strict JSON: NaN and infinity become null.
 
-    ``result`` is the conclusion; null if nothing was compared.
+    ``result`` is the conclusion; null without a comparison.
     """
     document = {
         "format": RESULTS_FORMAT,
@@ -127,12 +127,12 @@ def results_json(
 
 
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
-    """Write one line a config, failed ones included: swept parameters as ``params.<name>``, and five columns a metric.
+    """Write one line per config: swept parameters as ``params.<name>``, and five columns per metric.
 
-    ``weighted`` describes the weights of the questions, and exists only if they have any.
+    ``weighted`` describes the weights of the questions; present only if they have any.
 
-    These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty where not
-    measured. Text that a spreadsheet would take for a formula is quoted.
+    These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty if not
+    measured. Text that a spreadsheet would run as a formula is quoted.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -174,7 +174,7 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 
 def _strict(value: Any) -> Any:
-    """Turn mappings, sequences and numpy's numbers into JSON types."""
+    """Convert mappings, sequences and numpy numbers to JSON types."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -210,7 +210,7 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the questions with each value of a label that a metric scored, in the config with most of them."""
+    """Count the scored questions with each value of a label, in the config with the most of them."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():
@@ -220,12 +220,12 @@ def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str
 
 
 def goodness(summary: Summary | None) -> float:
-    """Return the value of a metric, negated if lower is better; NaN where it was not measured."""
+    """Return the value of a metric, negated if lower is better; NaN if not measured."""
     return math.nan if summary is None else summary.value * (-1 if summary.higher_is_better is False else 1)
 
 
 def rank_results(results: Sequence[Result], metric: str) -> list[Result]:
-    """Order configs by a metric, the best first; those without a value are last."""
+    """Order configs by a metric, best first; configs without a value come last."""
     values = [goodness(result.summaries.metrics.get(metric)) for result in results]
     order = sorted(range(len(results)), key=lambda n: math.inf if math.isnan(values[n]) else -values[n])
     return [results[n] for n in order]

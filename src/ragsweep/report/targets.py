@@ -1,4 +1,4 @@
-"""Report targets: each missed target of a single config, or the number of targets that each of several meets."""
+"""Report targets: each missed target of a single config, or the number of targets met by each of several."""
 
 from collections.abc import Iterator, Sequence
 

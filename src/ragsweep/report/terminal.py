@@ -1,4 +1,4 @@
-"""Terminal output of a command: the plan, progress, one line a job, the comparison, the location of the results."""
+"""Terminal output of a command: the plan, progress, one line per job, the comparison, the location of the results."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _MARGIN = 10
 """Width of a label column, in characters."""
 LOG_WIDTH = 120
-"""Characters of a line if the output is not a terminal."""
+"""Line width if the output is not a terminal, in characters."""
 
 
 class Terminal:
     """Print to a stream; with progress bars on a terminal, with plain lines elsewhere.
 
-    A reader that closes the pipe, such as head, ends only the printing: computation continues.
+    If a reader such as head closes the pipe, only printing ends: the computation continues.
     """
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
@@ -91,7 +91,7 @@ class Terminal:
     ) -> Iterator[None]:
         """Show the executor's progress and the usage of its calls inside the block.
 
-        ``live(request, result)`` returns the line of an answer as it arrives; empty for no line.
+        ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
         """
         with shown_progress(self, executor, meter, live, _MARGIN - 1):
             yield
@@ -114,7 +114,7 @@ class Terminal:
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print the cost of this process's calls, and the reasons of failed ones; nothing without calls."""
+        """Print the cost of this process's calls, and the reasons for failed ones; nothing without calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
         for reason, (count, words) in meter.failures.items():
@@ -127,7 +127,7 @@ class Terminal:
         self.block("ragsweep", [line, *texts[2:]] if _MARGIN + len(line) <= self.width else texts)
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
-        """Print one sentence a paragraph, wrapped and indented; nothing without sentences."""
+        """Print one sentence per paragraph, wrapped and indented; nothing without sentences."""
         from rich.text import Text
 
         indent = " " * _MARGIN
@@ -142,7 +142,7 @@ class Terminal:
     def table(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 3, width: int | None = None
     ) -> None:
-        """Print rows below a header; columns named >NAME are aligned to the right and never wrapped.
+        """Print rows below a header; columns named >NAME are right-aligned and never wrapped.
 
         ``width`` also applies to logs, where tables have no other limit.
         """
@@ -188,7 +188,7 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _expected(plan: Plan) -> str:
-    """Return the expected duration of a plan, as far as known."""
+    """Describe the expected duration of a plan, as far as known."""
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
     known = about(plan.total.seconds).replace("about", "up to" if plan.upper else "about")
@@ -200,7 +200,7 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls: the expected cost if such calls were measured, the maximum, and unknowns."""
+    """Describe the cost of calls: the expected cost if measured, the maximum, and unknowns."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     most = _amounts(charge.most_tokens, charge.most_money, currency)
     if charge.estimated:

@@ -1,4 +1,4 @@
-"""The limits of a sweep's comparison in sentences, and the numbers of configs as sentences write them."""
+"""The limits of a sweep's comparison in sentences, and the numbers of configs as formatted there."""
 
 import math
 from collections import Counter
@@ -19,11 +19,11 @@ MOST_NAMED = 3
 MOST_SLICES = 2
 
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
-"""Fields that a question may lack, apart from evidence."""
+"""Fields, other than evidence, that a question may lack."""
 
 
 def limits(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield sentences on corrections by people's labels, and on the limits of the comparison."""
+    """Yield sentences on corrections by human labels, and on the limits of the comparison."""
     yield from labelled(verdict)
     yield from detectable(verdict)
     yield from luck(verdict)
@@ -36,7 +36,7 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the effect of people's labels by metric: mean and difference of the config they change most."""
+    """Describe the effect of human labels by metric: mean and difference of the config that changes most."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
@@ -55,10 +55,10 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the best config's lead; a lower bound where the scores also chose the configs."""
+    """Describe the selection bias of the best config's lead; a lower bound if the scores also chose the configs."""
     bias = verdict.selection_bias
     highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
-    if bias.optimism > ROUNDING and value != highest:  # which NaN is not
+    if bias.optimism > ROUNDING and value != highest:  # false for NaN
         lucky = score(verdict, bias.optimism, fine=True)
         text = f"The highest of {len(verdict.matrix.configs)} means is {highest}, too high by"
         end = f"about {lucky}, because it was chosen as the highest; expect {value} on new questions."
@@ -83,7 +83,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance of the best other config's difference, if answers are repeated."""
+    """Describe the sources of variance of the best other config's difference, for repeated answers."""
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]
@@ -93,7 +93,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
-    """Name the configs that are better on average and worse in a slice; the most important first."""
+    """List the configs that are better on average but worse in a slice; the most important first."""
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
@@ -130,7 +130,7 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield the number of questions with the fields that the metric needs, apart from evidence.
+    """Yield the number of questions with the fields, other than evidence, that the metric needs.
 
     Questions without evidence are counted in the heading of the table.
     """
@@ -149,7 +149,7 @@ def name(verdict: SweepComparison, row: int) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Write a config's lead over the reference (negative: worse), or the ratio, with its interval."""
+    """Format a config's lead over the reference (negative: worse), or the ratio, with its interval."""
     return _change(verdict, *_ends(verdict.differences, row), verdict.matrix.higher_is_better)
 
 
@@ -164,7 +164,7 @@ def _change(verdict: SweepComparison, estimate: float, low: float, high: float, 
 
 
 def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    """Write an improvement with its interval, positive where it is better; of amounts the ratio, in their direction."""
+    """Format an improvement with its interval, positive if better; for amounts the ratio, in their direction."""
     if verdict.differences.ratios:
         ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
         return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
@@ -177,17 +177,17 @@ def between(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 
 def size(verdict: SweepComparison, value: float) -> str:
-    """Write the size of a difference; of amounts in per cent."""
+    """Format the size of a difference; for amounts in per cent."""
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 
 def distance(value: float, unit: str, ratios: bool) -> str:
-    """Write a difference in a unit, or in per cent given a logarithm."""
+    """Format a difference in a unit, or in per cent from a logarithm."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
-    """Write a number of the metric: shares with two decimals, or three where they are small, and no leading zero."""
+    """Format a number of the metric: shares with two decimals, or three if small, and no leading zero."""
     return _score(value, verdict.unit, fine, bare)
 
 

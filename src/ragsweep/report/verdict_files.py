@@ -30,7 +30,7 @@ MOST_ROWS = 50
 
 
 def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
-    """Make the files by name; none where nothing was compared."""
+    """Return the files by name; empty without a comparison."""
     verdict = conclusion.compared
     if verdict is None:
         return {}
@@ -71,7 +71,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Write one line a metric and config: the difference from the reference, and the verdict."""
+    """Write one line per metric and config: the difference from the reference, and the verdict."""
     rows = [
         [
             *row,

@@ -1,1 +1,1 @@
-"""Call models over HTTP: retries, rates, budgets."""
+"""Call models over HTTP with retries, rate limits and budgets."""

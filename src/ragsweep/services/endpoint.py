@@ -1,4 +1,4 @@
-"""Chat completions and embeddings of a model behind OpenAI's protocol."""
+"""Chat completions and embeddings from a model behind OpenAI's protocol."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Messages = Sequence[Mapping[str, str]]
 
 
 class Endpoint(Service):
-    """A model at a service that speaks OpenAI's protocol.
+    """A model at a service that implements OpenAI's protocol.
 
     ``chat`` and ``embed`` are coroutines; ``each`` runs many of them.
     """
@@ -51,7 +51,7 @@ class Endpoint(Service):
     ) -> Reply:
         """Request the next message; ``schema`` is a JSON Schema that the service enforces.
 
-        ``sampling`` is copied into the body (temperature, max_tokens, seed ...), without values of None.
+        ``sampling`` is copied into the body (temperature, max_tokens, seed ...), omitting None values.
 
         Raises:
             CallFailed: There is no usable reply, for ``reason``; a truncated reply is not usable.
@@ -72,7 +72,7 @@ class Endpoint(Service):
             try:
                 reply = read_chat(response, characters, self.thoughts)
             except ValueError:
-                wasted.append(read_token_counts(response) or Usage())  # unusable, but paid for
+                wasted.append(read_token_counts(response) or Usage())  # unusable, but billed
                 raise
             return reply, sum_usage(reply.usage, *wasted)
 
@@ -82,7 +82,7 @@ class Endpoint(Service):
         return reply._replace(model=reply.model or self.model, usage=usage, seconds=response.seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """Embed texts, none of them blank: one vector each, in their order. Raises as :meth:`chat` does."""
+        """Embed non-blank texts: one vector each, in order. Raises like :meth:`chat`."""
         characters = sum(map(len, texts))
         body = {"model": self.model, "input": list(texts)}
 
@@ -113,7 +113,7 @@ class Endpoint(Service):
 
 
 def _is_strict(schema: Any) -> bool:
-    """Return whether every object requires all its properties and admits no other, as strict mode demands."""
+    """Return whether every object requires all its properties and allows no others, as strict mode demands."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "object" or "properties" in schema:
             properties = schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""Failures of calls to services: of one call, or of every call to an endpoint."""
+"""Failures of calls to services: of one call, or of all calls to an endpoint."""
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import SERVER_ERROR
@@ -6,7 +6,7 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Usage
 
 QUOTED = 160
-"""Characters of a response that an error quotes."""
+"""Most characters of a response that an error quotes."""
 
 
 class CallError(RagsweepError):
@@ -21,7 +21,7 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """One call failed permanently; others may succeed. ``usage`` is its cost nevertheless."""
+    """One call failed permanently; others may succeed. ``usage`` is its cost."""
 
 
 class EndpointFailed(CallError):
@@ -29,6 +29,6 @@ class EndpointFailed(CallError):
 
 
 def quote(fact: str, key: str = "") -> str:
-    """Shorten a fact to one line without the key and without any secret of the environment."""
+    """Shorten a fact to one line, with the key and the environment's secrets masked."""
     line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."

@@ -1,4 +1,4 @@
-"""One call over HTTP: its attempts, the circuit breaker, and what a failed attempt means."""
+"""One HTTP call: its attempts, the circuit breaker, and the interpretation of failures."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Status codes that are retried, in addition to all of 5xx."""
+"""Status codes that are retried, in addition to 5xx."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Status codes that every other call would get, too: a wrong key, no such model or path, another address."""
+"""Status codes that every call would get: a wrong key, no such model or path, a redirect."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
-"""Marks of a 429 that waiting does not resolve."""
+"""Markers of a 429 that waiting does not resolve."""
 
 WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
-"""Marks of a 400 for a prompt that is longer than the model's window: OpenAI's, llama.cpp's, vLLM's."""
+"""Markers of a 400 for a prompt longer than the model's window: OpenAI's, llama.cpp's, vLLM's."""
 
 
 class HttpRequest(NamedTuple):
-    """The path below the base URL, the JSON body, and the tokens to reserve of their rate."""
+    """The path below the base URL, the JSON body, and the tokens to reserve from the rate limit."""
 
     path: str
     body: Any
@@ -52,7 +52,7 @@ class HttpRequest(NamedTuple):
 
 
 class Timed(NamedTuple, Generic[Read]):
-    """A value read from a response, and the seconds that the service took."""
+    """A value read from a response, and the service's response time in seconds."""
 
     value: Read
     seconds: float = 0.0
@@ -68,14 +68,14 @@ class _Failure(NamedTuple):
 
 @dataclass
 class Call(Generic[Read]):
-    """One call to a service, with all its attempts; the exceptions of ``run`` are those of `Service.post`."""
+    """One call to a service, with all its attempts; ``run`` raises the exceptions of `Service.post`."""
 
     service: Service
     key: str
     request: HttpRequest
     read: Callable[[Any], Read]
     retry_unread: bool
-    elapsed: float = 0.0  # seconds of attempts and of the waits between them, not of waiting for a slot
+    elapsed: float = 0.0  # seconds of attempts and waits between them, without waiting for a slot
 
     @property
     def url(self) -> str:
@@ -83,7 +83,7 @@ class Call(Generic[Read]):
         return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
-        """Make the call; a failure is noted with the service's own words."""
+        """Make the call; a failure is recorded with the service's message."""
         try:
             return await self._repeat()
         except CallFailed as failure:
@@ -91,7 +91,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Repeat the attempt until it succeeds, is refused permanently, or retries or time run out."""
+        """Repeat the attempt until it succeeds, fails permanently, or retries or time run out."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0
@@ -133,9 +133,9 @@ class Call(Generic[Read]):
         return result._replace(seconds=seconds)
 
     async def _send(self) -> HttpResponse | _Failure:
-        """Return the response, or a failure of the transport: a timeout, a lost connection.
+        """Return the response, or a transport failure: a timeout, a lost connection.
 
-        The key is masked in the response, so that a service that repeats it does not get it stored in an answer.
+        The key is masked in the response, in case the service echoes it into an answer that is stored.
         """
         import httpx
 
@@ -144,8 +144,8 @@ class Call(Generic[Read]):
         if self.key:
             bearer = self.service.key_header.lower() == "authorization"
             headers[self.service.key_header] = f"Bearer {self.key}" if bearer else self.key
-        too_large = _Failure(MALFORMED, f"an answer of more than {MAX_BYTES >> 20} MiB")
-        body = json.dumps(self.request.body).encode()  # ASCII: half a surrogate pair in a text cannot be UTF-8
+        too_large = _Failure(MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB")
+        body = json.dumps(self.request.body).encode()  # ASCII: a lone surrogate cannot be encoded as UTF-8
         client = (await self.service.session.connections()).client
         try:
             async with (
@@ -163,7 +163,7 @@ class Call(Generic[Read]):
                     content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
                 return HttpResponse(response.status_code, response.headers, bytes(content))
         except TimeoutError:
-            if is_overdue():  # of the config's own timeout, whose signal arrived here
+            if is_overdue():  # the config's own timeout, whose signal arrived here
                 raise
             way_out = "; raise the timeout of the service" if limit == self.service.timeout else ""
             return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds{way_out}")
@@ -190,7 +190,7 @@ class Call(Generic[Read]):
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
-        """Return a transient refusal; raise a final one."""
+        """Return a transient refusal; raise a permanent one."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             raise EndpointFailed(self._describe(fact), REFUSED_BY_SERVICE)
@@ -201,7 +201,7 @@ class Call(Generic[Read]):
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 
     def _remaining(self) -> float:
-        """Return the remaining seconds of this call."""
+        """Return the seconds left for this call."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
 
     def _describe(self, fact: str) -> str:

@@ -1,4 +1,4 @@
-"""A service that answers JSON over HTTP, and how it is called: retries, limits, and the key."""
+"""A JSON service over HTTP, and how to call it: retries, limits, and the key."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from ragsweep.services.session import Item, Result, ServiceSession, each
 
 @dataclass(eq=False)
 class Service:
-    """An HTTP service and how it is called.
+    """An HTTP service and how to call it.
 
-    ``key_env`` names the environment variable of the key, which is read when calls are made and not stored. A call is
-    retried ``retries`` times after 408, 409, 429, 5xx, a timeout, a lost connection or a malformed response, with the
-    waits of :func:`ragsweep.services.limits.backoff`. Any other refusal is final.
+    ``key_env`` names the environment variable of the key, which is read at call time and not stored. A call is retried
+    ``retries`` times after 408, 409, 429, 5xx, a timeout, a lost connection or a malformed response, with the waits of
+    :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
     """
 
     base_url: str
@@ -25,10 +25,10 @@ class Service:
     timeout: float = 60  # seconds for one attempt, to its last byte
     retries: int = 5
     concurrency: int = 4
-    deadline: float | None = None  # seconds for all attempts and the waits between them
+    deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # has the key: as a bearer token, in any other header alone
+    key_header: str = "Authorization"  # receives the key: as a bearer token, in any other header verbatim
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -43,36 +43,35 @@ class Service:
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             raise ConfigError(
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query; "
-                f"a key goes into the environment variable that {where}.key_env names"
+                f"put a key in the environment variable named by {where}.key_env"
             )
-        # The value is not repeated: it may be the key itself.
+        # The value is not quoted: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):
             raise ConfigError(f"{where}.key_env must be the NAME of an environment variable, in capitals, not the key")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", self.key_header):
             raise ConfigError(f"{where}.key_header must be the name of a header, such as api-key")
         for name, least in (("retries", 0), ("concurrency", 1)):
             if getattr(self, name) < least:
-                raise ConfigError(f"{where}.{name} is {getattr(self, name)}; it must be {least} or more")
+                raise ConfigError(f"{where}.{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("timeout", "deadline", "requests_per_minute", "tokens_per_minute"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 is_rate = name.endswith("minute")
                 raise ConfigError(
-                    f"{where}.{name} is {value}{'' if is_rate else ' seconds'}; it must be more than 0"
-                    f"{', or null' if is_rate else ''}"
+                    f"{where}.{name} must be more than 0{', or null' if is_rate else ' seconds'}, got {value}"
                 )
 
     def check_key(self, where: str) -> None:
-        """Raise ConfigError, with the way out, where the key is not in the environment; ``where`` names the part."""
+        """Raise ConfigError, with the way out, if the key is not in the environment; ``where`` names the part."""
         try:
             self.key()
         except ConfigError as fault:
             raise ConfigError(
-                f"{where}: {fault}; export it, or name another variable by {where}.key_env (null: it needs no key)"
+                f"{where}: {fault}; export it, or set {where}.key_env to another variable (null: no key needed)"
             ) from None
 
     def key(self) -> str:
-        """Read the key from the environment; empty where none is named. Raise ConfigError where it is not set."""
+        """Read the key from the environment; empty if none is named. Raise ConfigError if it is not set."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()
@@ -85,28 +84,28 @@ class Service:
         return key
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
-        """Work on items in the session; see :func:`ragsweep.services.session.each`.
+        """Process items in the session; see :func:`ragsweep.services.session.each`.
 
-        More items are in progress than calls in flight: an item that waits for its retry frees its slot.
+        More items are in progress than calls in flight: an item waiting for its retry frees its slot.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
         """Post one body; return ``read(response)``.
 
-        ``read`` raises ValueError, with the fact, for a response that it cannot read; ``retry_unread``: another attempt
-        may be read.
+        ``read`` raises ValueError, with the fact, for an unreadable response; ``retry_unread``: retry after such a
+        response.
 
         Raises:
-            CallFailed: The call was refused, could not be read, failed once more than ``retries`` times, or the budget
-                is spent.
+            CallFailed: The call was refused, could not be read, failed more than ``retries`` times, or the budget is
+            spent.
             EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """
         return await Call(self, self.key(), request, read, retry_unread).run()
 
     def post_all(self, path: str, bodies: Sequence[Any], read: Callable[[Any, int], Read]) -> list[Read]:
-        """Post every body, ``concurrency`` at a time; return what ``read(response, number of the body)`` makes of each.
+        """Post every body, ``concurrency`` at a time; return the results of ``read(response, number of the body)``.
 
         Raises:
             CallFailed: One of them failed permanently. The others are cancelled.

@@ -12,22 +12,22 @@ from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
-"""Seconds within which the first retry is made."""
+"""Upper bound of the wait before the first retry, in seconds."""
 
 LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A longer Retry-After is ignored."""
 
 FIRST_ALONE = 1.0
-"""Seconds for which the first call to a service is the only one: a wrong key then costs one request."""
+"""Seconds during which the first call to a service runs alone, so that a wrong key costs one request."""
 
 SLOW_AFTER = 4
-"""Failures in a row after which calls are made one by one, with growing pauses between them."""
+"""Consecutive failures after which calls are made one by one, with growing pauses."""
 
 DOWN_AFTER = 8
-"""Failures in a row after which a service counts as down, once they have lasted for PATIENCE."""
+"""Consecutive failures, over at least PATIENCE, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds of uninterrupted failure, without the waits that the service requested."""
+"""Seconds of uninterrupted failure, excluding waits requested by the service."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
@@ -36,14 +36,14 @@ REST = 30.0
 """Seconds to wait before probing a service that is down with a single call."""
 
 POLL = 0.01
-"""Seconds between two checks whether the single allowed call has returned."""
+"""Seconds between checks for the return of the single allowed call."""
 
 BURST = 1.0
-"""Burst capacity: the seconds' worth of a rate that may be used at once."""
+"""Burst capacity, in seconds of the rate."""
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Read a Retry-After header, in seconds or as a date; 0 where it is absent, malformed or above LONGEST_WAIT."""
+    """Read a Retry-After header, in seconds or as a date; 0 if absent, malformed or above LONGEST_WAIT."""
     if value is None:
         return 0.0
     try:
@@ -60,7 +60,7 @@ def parse_retry_after(value: str | None) -> float:
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
     """Return the seconds to wait after failed attempt number ``attempt``, from 0; at most LONGEST_WAIT.
 
-    Where the service requested a wait, that wait plus jitter, so that not all calls return at once. Otherwise a random
+    If the service requested a wait, that wait plus jitter, so that calls do not all return at once. Otherwise a random
     part of a time that doubles with every attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
@@ -85,13 +85,13 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Slow down, pause or refuse the calls to one service, depending on the outcomes of earlier calls."""
+    """Delay, pause or refuse the calls to one service, depending on the outcomes of earlier calls."""
 
     def __init__(self) -> None:
         self.in_flight = 0
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # in a row; the failures of one burst of parallel calls count once
+        self._failures = 0  # consecutive; failures of one burst of parallel calls count once
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf
@@ -100,7 +100,7 @@ class CircuitBreaker:
         self._fact = ""
 
     def delay(self, now: float) -> float:
-        """Return the seconds after which to check again; 0 lets a call through. Raise EndpointFailed while open."""
+        """Return the seconds until the next check; 0 lets a call through. Raise EndpointFailed while open."""
         if now < self._open_until:
             raise EndpointFailed(f"{self._fact}; it counts as down after {self._failures} failures", CIRCUIT_OPEN)
         if now < self._paused_until:
@@ -117,11 +117,11 @@ class CircuitBreaker:
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def refuse(self, failure: CallFailed) -> None:
-        """Record a final refusal. Raise EndpointFailed where a service has refused everything so far."""
+        """Record a permanent refusal. Raise EndpointFailed if the service has refused everything so far."""
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
-            raise EndpointFailed(f"{failure} (and so were the {self._refusals - 1} calls before)", failure.reason)
+            raise EndpointFailed(f"{failure} (so were the {self._refusals - 1} previous calls)", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
         """Record a failed attempt that began at ``began``, and the wait that the service requested."""

@@ -1,4 +1,4 @@
-"""Read HTTP responses: of a bounded size, JSON, and of the shape that the request implies."""
+"""Read HTTP responses: bounded in size, JSON, and of the shape that the request implies."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS, read_content, separate
 
 MAX_BYTES = 32 * 2**20
-"""Size of a response. 64 vectors of 4,096 numbers are 6 MB."""
+"""Maximum size of a response. 64 vectors of 4,096 numbers are 6 MB."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters per token for estimates where the service does not count; about right for English."""
+"""Characters per token, to estimate counts that the service omits; about right for English."""
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
-"""Tokens of one call; a larger number is not a count."""
+"""Maximum tokens of one call; a larger number is not a count."""
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
@@ -44,27 +44,27 @@ class HttpResponse:
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON, or as an EventStream. Raises ValueError, with the fact, where it is neither."""
+        """Parse the content as JSON, or as an EventStream. Raises ValueError, with the fact, if it is neither."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))
         if kind and kind != "application/json" and not kind.endswith("+json"):
-            raise ValueError(f"no JSON but {kind}: {self.text}")
+            raise ValueError(f"{kind} instead of JSON: {self.text}")
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
-            raise ValueError(f"no JSON: {self.text}") from None
+            raise ValueError(f"not JSON: {self.text}") from None
 
 
 @dataclass(frozen=True)
 class EventStream:
-    """The events of a streamed response: JSON values, and texts where the data of an event is no JSON."""
+    """The events of a streamed response: JSON values, and texts where an event's data is not JSON."""
 
     events: tuple[Any, ...]
 
 
 def read_events(text: str) -> EventStream:
-    """Read server-sent events, without the ``[DONE]`` of OpenAI's protocol; the last may lack its blank line.
+    """Read server-sent events, without the ``[DONE]`` of OpenAI's protocol; the last blank line may be missing.
 
     Source: WHATWG, HTML Living Standard, section 9.2.6. Raises ValueError for an event of type ``error``.
     """
@@ -91,14 +91,14 @@ class Reply(NamedTuple):
     """A model's reply."""
 
     text: str
-    model: str  # as the service names it
+    model: str  # the name that the service returned
     usage: Usage
     seconds: float = 0.0  # of the attempt that succeeded, without earlier attempts and waits
     thoughts: str = ""
 
 
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
-    """Read a chat completion; ``characters`` were sent, and blocks of ``tags`` are thoughts (None: the text stays).
+    """Read a chat completion; ``characters`` were sent, and blocks of ``tags`` are thoughts (None: keep the text).
 
     Raises:
         ValueError: It is not a completion, or an empty one: another attempt may help.
@@ -113,16 +113,16 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
-        raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
+        raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a word")
     written, parts, _ = read_content(content)
-    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers fill several of them with the same
+    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat it in several fields
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
     text, thoughts, unclosed = separate(written, tags)
     thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
         raise CallFailed("the reply ended while the model was thinking; raise max_tokens", THINKING, usage)
     if reason in TRUNCATION:
-        raise CallFailed("the answer was cut at the limit of its tokens; raise max_tokens", TRUNCATED, usage)
+        raise CallFailed("the answer was truncated at the token limit; raise max_tokens", TRUNCATED, usage)
     if reason == "content_filter" or (refusal and not text):
         raise CallFailed("the service withheld the answer", FILTERED, usage)
     if not text.strip():
@@ -132,14 +132,14 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Read the tokens of one call; where the service gives none, estimate them from the characters."""
+    """Read the tokens of one call; if the service reports none, estimate them from the characters."""
     if counts := read_token_counts(response, received):
         return counts._replace(calls=1)
     return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the token counts of the service; None where it gives none. Embeddings have no output tokens."""
+    """Read the service's token counts; None if it reports none. Embeddings have no output tokens."""
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)
@@ -158,10 +158,9 @@ def estimate_tokens(characters: int) -> int:
 
 
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
-    """Return one vector a text, in the order of the texts.
+    """Return one vector per text, in the order of the texts.
 
-    Raises ValueError unless every text has one vector of finite numbers, all of ``dimension`` values where it is given,
-    and there is nothing else.
+    Raises ValueError unless every text has exactly one vector of finite numbers, with ``dimension`` values if given.
     """
     try:
         vectors = {entry["index"]: entry["embedding"] for entry in response["data"]}
@@ -169,12 +168,12 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
-        raise ValueError(f"{count} vectors for {texts} texts, or not one for each of them")
+        raise ValueError(f"{count} vectors for {texts} texts, or not one for each")
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
             raise ValueError(f"a vector of {length}, where {dimension or 'some'} were expected")
         for value in vector:
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_FLOAT:
-                raise ValueError(f"a vector with {value!r}, which is no finite number")
+                raise ValueError(f"a vector with {value!r}, which is not a finite number")
     return [vectors[index] for index in range(texts)]

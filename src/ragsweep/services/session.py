@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class Connectable(Protocol):
-    """A client of a service, which takes its connections, limits and usage meter from a session."""
+    """A client of a service that takes its connections, limits and usage meter from a session."""
 
     def connect(self, session: ServiceSession) -> None:
         """Use this session for all further calls."""
@@ -62,8 +62,8 @@ class Connections:
 class ServiceSession:
     """Run calls with shared limits and usage: one session serves all parts of a command.
 
-    Connections last for one batch of calls, or inside a ``with`` block until its end. Outside a command, a part has its
-    own session, without a budget.
+    Connections last for one batch of calls or, inside a ``with`` block, until its end. Outside a command, a part has
+    its own session without a budget.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class ServiceSession:
         return self._hosts.setdefault(name, HostState())
 
     async def connections(self) -> Connections:
-        """Return the connections of the running event loop, which are closed when it ends."""
+        """Return the running event loop's connections, which are closed with the loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
             # The loop closes asynchronous generators (loop.shutdown_asyncgens), and this one closes the client.
@@ -104,12 +104,12 @@ class ServiceSession:
         return self._connections[loop]
 
     async def slot(self, host: HostState, limit: int) -> asyncio.Semaphore:
-        """Return the semaphore that limits the calls in flight to a service in the running event loop."""
+        """Return the running event loop's semaphore for calls in flight to a service."""
         slots = (await self.connections()).slots
         return slots.setdefault((id(host), limit), asyncio.Semaphore(limit))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine to its end."""
+        """Run a coroutine to completion."""
         if self._runner is None or threading.current_thread() is not self._thread:
             return asyncio.run(work)
         return self._runner.run(work)
@@ -117,9 +117,9 @@ class ServiceSession:
     async def _open(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Connections]:
         import httpx
 
-        for name in ("httpx", "httpcore"):  # at DEBUG they log response headers, which may repeat a key
+        for name in ("httpx", "httpcore"):  # at DEBUG they log response headers, which may contain a key
             logging.getLogger(name).setLevel(logging.WARNING)
-        # Timeouts cover a whole call, from its first byte to its last: httpx measures between two bytes.
+        # Our timeouts cover a whole call, whereas httpx measures between two bytes.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         async with httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False) as client:
             try:
@@ -136,7 +136,7 @@ def each(
     at_once: int = 32,
     run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
 ) -> None:
-    """Work on items in their order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
+    """Process items in order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
 
     Both run in the calling thread. A started item is finished before a later one takes its place. The first exception
     of ``work`` or ``done`` cancels all other items and is raised.

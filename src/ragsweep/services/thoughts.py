@@ -1,4 +1,4 @@
-"""Separate the thoughts of a reasoning model from its answer: only the answer is scored."""
+"""Separate a reasoning model's thoughts from its answer: only the answer is scored."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import ConfigError
 
 TAGS = ("think", "thinking", "reasoning")
-"""Tags of DeepSeek-R1, Qwen3 and others, where the server does not separate the thoughts."""
+"""Tags of DeepSeek-R1, Qwen3 and others, for servers that do not separate thoughts."""
 
 _CHANNEL = r"(?:<\|end\|>)?(?:(?:<\|start\|>)?assistant)?<\|channel\|>"
 _MESSAGE = r"\b(?:[^<]|<\|constrain\|>)*<\|message\|>"
 OPENING = rf"<\|begin_of_thought\|>|{_CHANNEL}(?:analysis|commentary){_MESSAGE}"
 CLOSING = rf"<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?|{_CHANNEL}final{_MESSAGE}"
-"""Special tokens with the meaning of tags: of OpenThinker and Sky-T1, and the channels of gpt-oss (Harmony format)."""
+"""Special tokens that act as tags: OpenThinker's and Sky-T1's, and the channels of gpt-oss (Harmony format)."""
 
 _END = re.compile(r"\s*<\|(?:end_of_solution|return|end)\|>\s*\Z")
 
@@ -24,7 +24,7 @@ THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("t
 
 
 class Separated(NamedTuple):
-    """A reply in two parts; ``unclosed``: it ends within the thoughts, and there is no answer."""
+    """A reply in two parts; ``unclosed``: it ends within the thoughts, so there is no answer."""
 
     answer: str
     thoughts: str = ""
@@ -32,17 +32,17 @@ class Separated(NamedTuple):
 
 
 def check_tags(tags: Any, where: str) -> None:
-    """Raise ConfigError unless ``tags`` is None or a list of names of tags."""
+    """Raise ConfigError unless ``tags`` is None or a list of tag names."""
     names = tags if isinstance(tags, list | tuple) else () if tags is None else (None,)
     if not all(isinstance(name, str) and re.fullmatch(r"[\w:-]+", name) for name in names):
-        raise ConfigError(f"{where}.thoughts must be a list of names of tags, such as [think], or null, given {tags!r}")
+        raise ConfigError(f"{where}.thoughts must be a list of tag names, such as [think], or null, got {tags!r}")
 
 
 def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separated:
-    """Separate the answer, which is the text behind the last closed block, from the thoughts.
+    """Separate the answer, the text after the last closed block, from the thoughts.
 
     A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Tags within
-    code stay, as does a reply that is JSON as a whole, and an opening tag within a line that no tag closes. Names in
+    code are kept, as are a reply that is entirely JSON and an opening tag within a line that is never closed. Names in
     capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match tags of other forms.
     """
     if not tags or _is_json(text):
@@ -83,7 +83,7 @@ def read_content(content: Any) -> Separated:
 
 
 def _text_of(part: Mapping[str, Any], kind: str) -> str:
-    """Return the text of a part, which is in the field of its type, in ``text`` or in ``summary``."""
+    """Return a part's text, which is in the field of its type, in ``text`` or in ``summary``."""
     if kind == "redacted_thinking":  # encrypted
         return ""
     given = next((part[name] for name in (kind, "text", "summary") if part.get(name) is not None), None)
@@ -96,14 +96,14 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag or part of a tag; decoded text must keep it for the separation."""
+    """Return whether a special token is a tag or part of one; decoded text must keep it for the separation."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 
 
 @cache
 def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what matches a tag, and what matches code or a tag."""
+    """Return the patterns of a tag, and of code or a tag."""
     name = "|".join(map(re.escape, tags))
     opening = rf"<(?i:{name})\s*>|\[(?:{name.upper()})\]|{OPENING}"
     closing = rf"</(?i:{name})\s*>|\[/(?:{name.upper()})\]|{CLOSING}"
@@ -112,7 +112,7 @@ def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:
-    """Find the first tag outside of code. A block of code that begins within thoughts ends with them."""
+    """Find the first tag outside code. A code block that begins within thoughts ends with them."""
     for found in token.finditer(text, place):
         if not found["code"]:
             return found

@@ -1,4 +1,4 @@
-"""Count and price the usage of a command's calls, and stop them when a budget is spent."""
+"""Count and price a command's calls, and stop them when a budget is spent."""
 
 import math
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""The price of a model's usage; NaN where the model has none."""
+"""The price of a model's usage; NaN if unknown."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits on one process's usage; None is no limit. Money is in the currency of the prices."""
+    """Limits on one process's usage; None means no limit. Money is in the currency of the prices."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -29,17 +29,17 @@ class Budget:
         for name in LIMITS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-                raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, given {value!r}")
+                raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, got {value!r}")
 
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """Calls (a retried call counts once), tokens, and money as far as prices are known."""
+    """Calls (a retried call counts once), tokens, and money where prices are known."""
 
     calls: int = 0
     tokens: int = 0
     money: float = 0.0
-    estimated: bool = False  # some tokens were not counted by the service
+    estimated: bool = False  # the service did not report all token counts
 
 
 def no_prices(model: str, usage: Usage) -> float:
@@ -74,14 +74,14 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str) -> None:
-        """Raise ConfigError where money is limited and a model has no price: the limit cannot be enforced."""
+        """Raise ConfigError if money is limited and a model has no price: the limit could not be enforced."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
             raise ConfigError(
-                f'budget.money cannot be kept: the prices have no model "{model}"; add it, or limit tokens'
+                f'budget.money cannot be enforced: no price for the model "{model}"; add it to prices, or limit tokens'
             )
 
     def admit(self) -> None:
-        """Count a call before it is made. Raise CallFailed where the budget is spent."""
+        """Count a call before it is made. Raise CallFailed if the budget is spent."""
         with self._lock:
             for name in LIMITS:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
@@ -104,11 +104,11 @@ class UsageMeter:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
     def since(self, before: UsageTotals) -> dict[str, float]:
-        """Return the usage since ``before``, by the names of the limits."""
+        """Return the usage since ``before``, by name of the limit."""
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Describe the usage since ``before``: calls, tokens and money; empty where no call was made."""
+        """Describe the usage since ``before``: calls, tokens and money; empty without calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

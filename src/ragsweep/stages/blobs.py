@@ -1,10 +1,10 @@
 """Serialise named arrays with checksum and address.
 
-    magic · length and hash of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
+    magic · length and hash of the header · header (JSON) · arrays, each zero-padded to 64 bytes
 
 The header contains the address, so that an entry under another address is invalid, and the hash of every array. Only
-numbers and words are read back: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
-entry cannot run code or take more memory than it has bytes.
+numbers and strings are read: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
+entry cannot run code or allocate more memory than its size.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
 PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
-"""Storable kinds of arrays: booleans, integers, floats, complex numbers and words of a fixed length."""
+"""Storable kinds of arrays: booleans, integers, floats, complex numbers and fixed-width strings."""
 
 _LENGTH = 8
 _DIGEST = 32
@@ -37,24 +37,24 @@ class OtherFormat(ValueError):
 
 
 STORABLE = "use numbers, or strings of fixed width (dtype=str)"
-"""The way out for an array that cannot be stored."""
+"""The way out for an unstorable array."""
 
 
 class NotPlain(TypeError):
-    """The value contains something that is never stored."""
+    """The value contains something that cannot be stored."""
 
 
 class StoredPiece(NamedTuple):
-    """A value with the keys of its rows, where it has rows."""
+    """A value with the keys of its rows, if it has rows."""
 
     keys: tuple[str, ...] | None
     value: Any
 
 
 def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Iterator[memoryview | bytes]:
-    """Yield the bytes of a value, in order, without copying its arrays.
+    """Yield the bytes of a value in order, without copying its arrays.
 
-    Raises NotPlain for a value that contains anything but arrays of numbers and words.
+    Raises NotPlain for a value that contains anything but arrays of numbers and strings.
     """
     arrays, words = _split(value)
     listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]
@@ -68,10 +68,10 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
 
 
 def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
-    """Return the value in these bytes, its arrays read-only views of them.
+    """Return the value in these bytes, with its arrays as read-only views.
 
     Raises OtherFormat if another version of ragsweep wrote the bytes, and Damaged for any other difference from the
-    bytes written under this address; nothing else.
+    bytes written under this address; no other errors.
     """
     try:
         return _unpack(memoryview(data), address, result)
@@ -82,7 +82,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 
 
 def size(data: mmap | bytes) -> int:
-    """Count the bytes of a value's arrays from its header; the arrays are neither read nor checked.
+    """Read the size of a value's arrays in bytes from its header; the arrays are neither read nor checked.
 
     Raises Damaged if there is no header.
     """
@@ -103,26 +103,26 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
         size = _size(kind, shape)
         end = position + size + _padding(size)
         if end > len(view) or _digest(view[position : position + size], view[position + size : end]) != digest:
-            raise Damaged(f"the array {name or 'of values'} is not what was written")
+            raise Damaged(f"the array {name or 'of values'} does not match its hash")
         arrays[name] = np.frombuffer(view[position : position + size].toreadonly(), kind).reshape(shape)
         position = end
     if len(view) != position:
-        raise Damaged(f"{len(view)} bytes, {position} were written")
+        raise Damaged(f"it has {len(view)} of {position} bytes")
     keys = None if facts["keys"] is None else tuple(facts["keys"])
     if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
         raise Damaged("a key or a word is not a string")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
-        raise Damaged(f"it has {len(keys)} keys, and another number of rows")
+        raise Damaged(f"its {len(keys)} keys do not match its rows")
     return StoredPiece(keys, _join(arrays, facts["words"], result))
 
 
 def _header(view: memoryview) -> tuple[dict[str, Any], int]:
     if len(view) < _FIRST or view[: len(MAGIC)] != MAGIC:
-        raise Damaged("it does not begin like an entry")
+        raise Damaged("it has no valid prefix")
     length = int.from_bytes(view[len(MAGIC) : len(MAGIC) + _LENGTH], "little")
     header = view[_FIRST : _FIRST + length]
     if len(header) != length or _hash(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
-        raise Damaged("its header is not what was written")
+        raise Damaged("its header does not match its hash")
     facts = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
     if not isinstance(facts, dict):
         raise Damaged("its header is not an object")
@@ -130,7 +130,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Count the bytes of an array, in Python integers, because a header may contain any shape."""
+    """Return an array's size in bytes, as a Python integer, because a header may contain any shape."""
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -139,7 +139,7 @@ def _size(kind: Any, shape: Any) -> int:
 
 
 def _hash(data: memoryview | bytes) -> hashlib.blake2b:
-    """Begin a hash: BLAKE2b takes .3 s for 100 MB, SHA-256 without hardware support .5 s."""
+    """Start a hash: BLAKE2b takes .3 s for 100 MB, SHA-256 without hardware support .5 s."""
     return hashlib.blake2b(data, digest_size=_DIGEST)
 
 
@@ -167,7 +167,7 @@ def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     elif hasattr(value, "_asdict"):
         fields = value._asdict()
     else:
-        raise NotPlain(f"a {type(value).__name__} is no array and has no named arrays")
+        raise NotPlain(f"a {type(value).__name__} is neither an array nor named arrays")
     arrays: dict[str, np.ndarray] = {}
     words: dict[str, str] = {}
     for name, item in fields.items():

@@ -1,4 +1,4 @@
-"""The access of one computation to its inputs, to storage for partial results, and to the listener."""
+"""One computation's access to its inputs, to storage for partial results, and to the listener."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Computation:
     """A running computation of a node, and its access to inputs and storage: a `StageContext`.
 
-    ``table``: of a rows node, where kept rows are added.
+    ``table``: the table of a rows node, to which kept rows are added.
     """
 
     def __init__(self, executor: Executor, node: Node, table: RowTable | None = None) -> None:
@@ -29,8 +29,8 @@ class Computation:
         self._table = table
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
-        self._kept = 0.0  # seconds up to the rows kept last
-        self._pieces = [0, 0]  # made, and recalled
+        self._kept = 0.0  # seconds up to the last kept rows
+        self._pieces = [0, 0]  # computed, and recalled
 
     def seconds(self) -> float:
         """Return the seconds of this node's own work so far; recalled pieces count as computed."""
@@ -39,8 +39,8 @@ class Computation:
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return an input's result; the seconds that it takes are not of this node."""
-        assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not its input"
+        """Return an input's result; its computing time does not count as this node's."""
+        assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not an input"
         begin = time.perf_counter()
         try:
             return self._executor.get(node, rows)
@@ -71,7 +71,7 @@ class Computation:
     ) -> Iterator[tuple[str, Any]]:
         """Yield pieces by name: stored ones, and those computed here or by the executor's shards."""
         shards, store = self._executor.shards, self._executor.store
-        if shards is None or self.node.check:  # a part that calls a service does so in this process, within its limits
+        if shards is None or self.node.check:  # a part calls services only in this process, within its limits
             for name in names:
                 yield name, self.piece(name, lambda name=name: make(read(name)))  # type: ignore[misc]
             return

@@ -1,7 +1,6 @@
-"""The SQLite file of a store: the description and cost of its entries, and the segments of rows.
+"""The SQLite file of a store: descriptions and costs of entries, and segments of rows.
 
-It is a cache: a database that is damaged, or that another version wrote, is moved to quarantine and replaced by an
-empty one.
+It is a cache: a database that is damaged, or from another version, is moved to quarantine and replaced by an empty one.
 """
 
 import os
@@ -33,7 +32,7 @@ CREATE INDEX segments_by_address ON segments (address);
 CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
 """
 FILES = ("", "-wal", "-shm")
-"""Suffixes of the files that SQLite keeps beside a database."""
+"""Suffixes of SQLite's companion files of a database."""
 
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL,
@@ -53,7 +52,7 @@ class Cost:
 class Database:
     """One SQLite file; every process opens its own connection.
 
-    ``put_aside`` is called, by one process at a time, for a file that is damaged or of another version, and must move
+    ``put_aside`` is called, by one process at a time, for a file that is damaged or from another version, and must move
     it away. ``warn`` is called for all other failures, such as a full disk.
     """
 
@@ -64,7 +63,7 @@ class Database:
         self._move = put_aside
         self._warn = warn
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._number = 0  # of the file, so that only the damaged file is moved
+        self._number = 0  # the file's, so that only the damaged file is moved
 
     def open(self) -> sqlite3.Connection:
         """Return this process's connection; raises OSError or sqlite3.Error if it cannot be opened."""
@@ -82,7 +81,7 @@ class Database:
         return self._connections[process]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows of a query; none if the database cannot be read."""
+        """Return the rows of a query; empty if the database cannot be read."""
         try:
             return self.open().execute(query, values).fetchall()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
@@ -106,14 +105,14 @@ class Database:
                 connection.rollback()
 
     def close(self) -> None:
-        """Close this process's connection; the next query opens another."""
+        """Close this process's connection; the next query reopens it."""
         connection = self._connections.pop(os.getpid(), None)
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
 
     def _lose(self, fault: Exception) -> None:
-        """Close the connection; move the file if it is damaged and no other process has done so."""
+        """Close the connection; move the file if it is damaged and no other process has moved it."""
         self.close()
         if not damaged(fault):
             self._warn(fault)
@@ -129,7 +128,7 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or extend the row that describes an entry; ``where``: the machine that computed it, if not this one."""
+    """Insert or extend the row of an entry; ``where``: the machine that computed it, if not this one."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -144,18 +143,18 @@ def insert_entry(
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether a fault means a damaged database, rather than a busy, full or unreachable one."""
+    """Return whether an error means a damaged database, rather than a busy, full or unreachable one."""
     if isinstance(fault, sqlite3.Error):
-        # The statements are correct: a constraint fails by a value, any other error is the file's.
+        # The statements are correct: a constraint fails because of a value, any other error because of the file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
-    # If a name is damaged, SQLite's message contains it, and Python cannot decode the message.
+    # If a name is damaged, Python cannot decode SQLite's message, which contains it.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 
 
 def _open(path: Path) -> sqlite3.Connection:
     private_file(path)
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-    # Text that is not UTF-8 is damaged, but not an error: a row that is not found is computed again.
+    # Damaged text (not UTF-8) is not an error: a row that is not found is recomputed.
     connection.text_factory = lambda data: data.decode(errors="replace")
     try:
         connection.execute("PRAGMA journal_mode=WAL")

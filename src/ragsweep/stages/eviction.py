@@ -1,8 +1,8 @@
 """Choose items of a store to evict, and remove them while other processes use the store.
 
-The data are removed before the row that describes them. An interruption leaves a row without data: a miss, which the
-next computation fills or the next eviction removes. A whole value that another process has mapped stays readable to
-that process; its disk space is freed when that process ends.
+The data are removed before their row. An interruption leaves a row without data: a miss, which the next computation
+fills or the next eviction removes. A whole value mapped by another process stays readable there; its disk space is
+freed when that process ends.
 """
 
 import shutil
@@ -34,7 +34,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     """Return the items that meet all conditions, least recently used first; raises InputError if that is unknown."""
     if conditions.unreachable:
         if results is None:
-            raise InputError("--unreachable: no ledger beside the store, so its results are unknown")
+            raise InputError("--unreachable: no ledger next to the store, so its results are unknown")
         used = {user for item in contents.entries for user in item.users}
         if results.names and not used & results.names.keys():
             raise InputError(
@@ -69,14 +69,14 @@ def _fulfils(item: Item, conditions: Conditions, results: SweepResults | None, n
     )
 
 
-CHANGED = "it was used meanwhile"
-COMPUTED = "another process computes it"
+CHANGED = "it has been used in the meantime"
+COMPUTED = "another process is computing it"
 
 
 def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
-    """Remove items one by one, and yield each with the reason why it was kept, "" if it was removed."""
+    """Evict items one by one; yield each with the reason for keeping it, "" if removed."""
     gone, rows = [], [item for item in items if item.sort == "rows"]
-    # Files first: on a full disk they free the space that the database needs to be opened for writing.
+    # Files first: on a full disk this frees the space to open the database for writing.
     with place.opened("ro") as connection:
         for item in items:
             if item.sort != "rows":
@@ -86,7 +86,7 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
                 yield item, why
     if gone or rows:
         with place.opened("rw") as connection:
-            # Otherwise SQLite overwrites all freed pages by way of the log, for which a full disk has no space.
+            # Otherwise SQLite overwrites freed pages through the log, for which a full disk has no space.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):
@@ -97,7 +97,7 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
 
 
 def give_back(place: StorePlace) -> str:
-    """Free the database's unused space; return the reason why that failed, or an empty text."""
+    """Free the database's unused space; return why that failed, or an empty text."""
     try:
         with place.opened("rw") as connection:
             connection.execute("PRAGMA busy_timeout=0")  # other processes would wait until the copy is complete
@@ -121,7 +121,7 @@ def _remove(place: StorePlace, connection: sqlite3.Connection, item: Item) -> st
             if row is not None and row != (item.used, item.rows):
                 return CHANGED
             if item.sort == "rows":
-                # One transaction a segment: freeing gigabytes takes seconds, and other writers wait for its end.
+                # One transaction per segment: freeing gigabytes takes seconds, while other writers wait.
                 for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
                     connection.execute("DELETE FROM segments WHERE id = ?", number)
                 _forget(connection, item.name)

@@ -1,4 +1,4 @@
-"""Compute or recall the results of nodes: each distinct node once, and of a rows node only the missing rows."""
+"""Compute or recall the results of nodes: each distinct node once, and only the missing rows of a rows node."""
 
 import math
 from collections import deque
@@ -17,10 +17,10 @@ from ragsweep.stages.store import Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
-"""Bytes of rows kept in memory where a store has them as well. Whole values are mapped from their files."""
+"""Bytes of rows kept in memory if a store has them, too. Whole values are mapped from their files."""
 
 PIECES = 8
-"""Number of pieces into which rows are divided after a call failed for one of them."""
+"""Number of pieces into which rows are divided after a failed call."""
 
 
 class Listener:
@@ -58,7 +58,7 @@ class StageWork:
 
 
 class Executor:
-    """Results by address: in memory for as long as the process lives, and in a store where there is one.
+    """Results by address: in memory for the life of the process, and in a store if there is one.
 
     ``work`` counts computed and recalled results by stage.
     """
@@ -67,7 +67,7 @@ class Executor:
         self, store: Store | None = None, listener: Listener | None = None, shards: RayShards | None = None
     ) -> None:
         self.store = store
-        self.shards = shards  # None: shards of a stage are computed in this process
+        self.shards = shards  # None: shards are computed in this process
         self.listener: Listener = listener or Listener()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
@@ -87,35 +87,35 @@ class Executor:
         return self._whole[node.address]
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value, or all these rows of it, need not be computed."""
+        """Return whether a value, or all these rows of it, exists already."""
         if node.address in self._whole or self._rows.of(node.address).covers(rows or ()):
             return True
         store = self._store_of(node)
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the rows that must be computed, each once; the rows themselves where that is all of them."""
+        """List the distinct rows that must be computed; the same object if that is all of them."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Forget this process's failed rows, so that the next request computes them, perhaps under a new budget."""
+        """Forget this process's failed rows, so that the next request recomputes them, perhaps under a new budget."""
         self._rows.forget_failed()
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:
-        """Return why a row failed in this process: at the node, or at the first of its inputs that failed."""
+        """Return why a row failed in this process: at the node, or at the first of its failed inputs."""
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
     def provide(self, node: Node, value: Any) -> None:
-        """Take a whole value that was computed elsewhere."""
+        """Accept a whole value that was computed elsewhere."""
         self._whole[node.address] = value
 
     def drop_rows(self, node: Node) -> None:
-        """Drop the rows of a node in memory and in the store, so that the next ``get`` computes them again."""
+        """Drop a node's rows in memory and in the store, so that the next ``get`` recomputes them."""
         self._rows.drop(node.address)
         self._costs.pop(node.address, None)
         if store := self._store_of(node):
@@ -141,21 +141,21 @@ class Executor:
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return the seconds that a node's value took to compute, in any process; 0 where unknown."""
+        """Return the seconds that a node's value took to compute, in any process; 0 if unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0
         return self._costs[node.address]
 
     def size(self, node: Node) -> int | None:
-        """Count the bytes of a whole value's arrays; None where it is not there."""
+        """Return the size of a whole value's arrays in bytes; None if it does not exist."""
         if node.address in self._whole:
             return size_of(self._whole[node.address])
         store = self._store_of(node)
         return store.size(node) if store else None
 
     def notes(self, node: Node) -> StoredReplies:
-        """Return the stored replies of a node: those of earlier processes too, where there is a store."""
+        """Return a node's stored replies, including those of earlier processes if there is a store."""
         if node.address in self._notes:
             self._notes[node.address].read()
         else:
@@ -191,7 +191,7 @@ class Executor:
             self._rows.put(node.address, table, most)  # including partial results
             with self._alone(node, store):
                 if store:
-                    _read(table, store, node, rows)  # another process may have added them while this one waited
+                    _read(table, store, node, rows)  # another process may have added them during the wait
                 if table.covers(rows):
                     self._count(node).recalled += 1
                 else:
@@ -202,7 +202,7 @@ class Executor:
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
         """Compute and keep rows; after a failed call, divide them until every failing row is isolated.
 
-        Pieces of one size come before smaller ones: successes between the failures keep the circuit breaker closed.
+        Larger pieces come first: successes between the failures keep the circuit breaker closed.
         """
         waiting = deque([missing])
         while waiting:
@@ -216,13 +216,13 @@ class Executor:
                     step = math.ceil(len(rows) / PIECES)
                     waiting.extend(rows[start : start + step] for start in range(0, len(rows), step))
                     continue
-                # A copy, because the exception keeps all frames of the failed call in memory.
+                # A copy, because the exception keeps all frames of the failed call alive.
                 self._failures[node.address, rows[0]] = CallFailed(str(failure), failure.reason, failure.usage)
                 value = node.failed(rows)
             work.keep(rows, value)
 
     def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
-        """Run a node; return its value and the seconds that it took, without its inputs'."""
+        """Run a node; return its value and its own seconds, without its inputs'."""
         node = work.node
         self.listener.started(node, len(rows))
         try:

@@ -28,7 +28,7 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 class Wanted(NamedTuple):
-    """A node that a config needs, and its needed rows."""
+    """A node that a config needs, and the needed rows."""
 
     node: Node
     rows: Rows
@@ -38,18 +38,18 @@ class KnownResults(Protocol):
     """Access to existing results, and estimates for missing ones."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value, or all these rows of it, need not be computed."""
+        """Return whether a value, or all these rows of it, exists already."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List those of the rows that must be computed; the same object where that is all of them."""
+        """List the rows that must be computed; the same object if that is all of them."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds of a value, or of these rows of it; None without a measurement of its kind."""
+        """Estimate the seconds of a value, or of these rows of it; None without comparable measurements."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Cost of calls: the expected cost from measurements, or the highest if ``estimated``; NaN where unknown.
+    """Cost of calls: the expected cost from measurements, or the highest if ``estimated``; NaN if unknown.
 
     ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
@@ -62,7 +62,7 @@ class Charge:
     most_money: float = 0.0
 
     def __add__(self, other: Charge) -> Charge:
-        """Add; a sum with an unknown part is unknown."""
+        """Add two charges; a sum with an unknown part is unknown."""
         return Charge(
             self.calls + other.calls,
             self.tokens + other.tokens,
@@ -75,11 +75,11 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: of all configs, distinct ones, and those that need not run.
+    """Counts of stage runs: of all configs, distinct ones, and unnecessary ones.
 
-    ``seconds`` is the duration of the others; None where nothing like one of them was measured on this machine.
-    ``rows`` is the highest number of answers or verdicts to compute, since equal requests are found only once they are
-    assembled; ``charge`` is the cost of those that call a service.
+    ``seconds`` is the duration of the necessary ones; None without comparable measurements on this machine. ``rows`` is
+    the highest number of answers or verdicts to compute, since equal requests are found only once they are assembled;
+    ``charge`` is the cost of those that call a service.
     """
 
     asked: int = 0
@@ -92,18 +92,18 @@ class StageCount:
 
 @dataclass
 class Plan:
-    """Work of a sweep, by stage."""
+    """The work of a sweep, by stage."""
 
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
-    # (where that is not known yet: for each row that reads one, the reader's address, a space and the row)
+    # (if not known yet: for each reading row, the reader's address, a space and the row)
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as of a search
 
     @property
     def total(self) -> StageCount:
-        """Sum stage counts; unknown durations count as 0."""
+        """Sum the stage counts; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -119,12 +119,12 @@ class Plan:
 
     @property
     def unmeasured(self) -> list[str]:
-        """Name the stages of unknown duration."""
+        """List the stages of unknown duration."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the stage runs of configs, each given by its wanted nodes.
+    """Count the stage runs of configs, each given as its wanted nodes.
 
     A run is unnecessary if its result exists, or if the results of all its readers exist.
     """
@@ -152,7 +152,7 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
 def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
     """Return the addresses to compute, with their rows: from the results down, as far as needed.
 
-    The second value is the set of addresses whose rows are not known yet: they have one entry for each reading row.
+    The second value is the set of addresses whose rows are not known yet: they have one entry per reading row.
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()

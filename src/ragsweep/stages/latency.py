@@ -14,10 +14,10 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
-"""Most questions that are probed: the maximum of 59 bounds their 95th percentile with 95 % confidence."""
+"""Most questions probed: the maximum of 59 bounds the 95th percentile with 95 % confidence."""
 
 EACH = 3
-"""Questions that share one measurement of the machine, which takes as long as a question of a fast config."""
+"""Questions per measurement of the machine, which takes as long as a question of a fast config."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
@@ -26,28 +26,28 @@ def sample(queries: Sequence[str]) -> tuple[str, ...]:
 
 
 class Probes(NamedTuple):
-    """The timed questions, and the state of the machine while each was timed; all columns (questions,)."""
+    """The timed questions, and the machine's state during each timing; all columns (questions,)."""
 
     seconds: NDArray[np.float64]
     work: NDArray[np.float64]  # seconds of the fixed work shortly before
-    load: NDArray[np.float64]  # average number of processes that want a core
+    load: NDArray[np.float64]  # load average
     at: NDArray[np.float64]  # seconds since the epoch
 
 
 def latency_node(
     target: Node, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
 ) -> Node:
-    """Make the node that times ``target`` for each query: `Probes`.
+    """Return the node that times ``target`` for each query: `Probes`.
 
-    Where the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query. A query
-    for which the target fails has the time NaN, which is not stored.
+    If the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query. A query for
+    which the target fails has the time NaN, which is not stored.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
-        with suppress(CallFailed):  # which repeats the query alone
+        with suppress(CallFailed):  # the query is repeated alone
             work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
         return _one_by_one(target, work, wanted)
 
@@ -57,7 +57,7 @@ def latency_node(
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
-    """Make the node that times a step whose parameters change the result but not the work, such as a weight.
+    """Return the node that times a step with parameters that change the result but not the work, such as a weight.
 
     ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
     """
@@ -100,7 +100,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of the timed target, with inputs computed in advance: nothing is recalled, reported or stored."""
+    """The context of the timed target, with precomputed inputs: nothing is recalled, reported or stored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work

@@ -1,9 +1,9 @@
 """Leases: one of several machines computes, the others wait. Put-if-absent of any object store suffices.
 
-A lease is the last of the numbered objects below its name, and belongs to the process that made that object. Its owner
+A lease is the last of the numbered objects below its name, and belongs to the process that created it. Its owner
 rewrites it every few seconds. A lease ends when it is released, when its process on this machine is dead, or when other
-processes see it unchanged for ``lapse`` seconds of their own clocks; the next number may then be made. So clocks are
-never compared, nothing is deleted, and an owner that resumes after it was declared dead changes only its own number.
+processes see it unchanged for ``lapse`` seconds of their own clocks; the next number may then be created. So clocks are
+never compared, nothing is deleted, and an owner that was declared dead changes only its own number.
 """
 
 import json
@@ -17,22 +17,22 @@ from ragsweep.core.locks import Holder, Liveness, myself
 from ragsweep.stages.remote import Remote
 
 LAPSE = 30.0
-"""Seconds without a heartbeat after which an owner on another machine counts as dead."""
+"""Seconds without a heartbeat after which an owner on another machine is considered dead."""
 
 PAUSE = 5.0
-"""Seconds between two heartbeats."""
+"""Seconds between heartbeats."""
 
 FIRST_POLL, LAST_POLL = 0.1, 2.0
-"""Seconds between two polls of a waiting process: the first interval, and the longest."""
+"""Seconds between polls of a waiting process: the first interval, and the longest."""
 
 FREE = b"free"
 LAST = 10**8 - 1
-"""The highest number of a lease; beyond it a block runs without a lease."""
+"""The highest number of a lease; beyond it, blocks run without a lease."""
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
 class Leases(Liveness[str]):
-    """The leases that this process takes below ``leases/``, by name.
+    """The leases of this process below ``leases/``, by name.
 
     If the object store is unreachable, a claim succeeds without a lease: two machines may then compute the same result.
     """
@@ -40,9 +40,9 @@ class Leases(Liveness[str]):
     def __init__(self, remote: Remote, lapse: float = LAPSE, pause: float = PAUSE) -> None:
         super().__init__(pause, lapse)
         self._remote = remote
-        self._lock = threading.Lock()  # between the heartbeat of a lease and its release
-        self._objects: dict[str, str] = {}  # of this process's leases, by name
-        self._watched: dict[str, tuple[bytes, float]] = {}  # an object -> its content, and since when it is unchanged
+        self._lock = threading.Lock()  # guards a lease's heartbeat and release
+        self._objects: dict[str, str] = {}  # objects of this process's leases, by name
+        self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
         self._beats = 0
 
     @contextmanager
@@ -122,7 +122,7 @@ def _read_owner(content: bytes) -> Holder:
     """Read the owner of a lease; of malformed content, a process of an unknown machine."""
     try:
         host, process, started, _ = json.loads(content)
-        if type(process) is int and 0 < process < 2**31:  # the numbers of processes
+        if type(process) is int and 0 < process < 2**31:  # valid process ids
             return Holder(str(host), process, str(started))
     except (ValueError, TypeError, RecursionError):
         pass

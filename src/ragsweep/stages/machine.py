@@ -1,4 +1,4 @@
-"""Name this machine, and measure its current speed by a fixed piece of work."""
+"""Name this machine, and measure its current speed with a fixed piece of work."""
 
 import math
 import os
@@ -17,19 +17,19 @@ from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stats.latencies import BUSY
 
 REPETITIONS = 25
-"""Runs of the fixed work that show whether the machine is busy now."""
+"""Runs of the fixed work to detect whether the machine is busy."""
 QUIET_SHARE = 0.1
-"""Quantile of the times of a probe's fixed work that is undisturbed by other processes, even on a loaded machine."""
+"""Quantile of the fixed work's times that other processes do not affect, even on a loaded machine."""
 
 Doubles = NDArray[np.float64]
 
 
 @cache
 def machine() -> str:
-    """Name this machine by the properties that determine its speed: architecture, processor and number of cores."""
+    """Name this machine by the properties that determine its speed: architecture, processor and core count."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
-    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # which starts a process
+    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process
     return f"{platform.machine()} {model} x{os.cpu_count()}"
 
 
@@ -39,7 +39,7 @@ def _material() -> tuple[Doubles, list[str]]:
 
 
 def time_fixed_work() -> float:
-    """Run about a millisecond of numpy and of Python on one core, the same work in every call; return its seconds."""
+    """Run about a millisecond of numpy and Python on one core, the same work in every call; return its seconds."""
     numbers, words = _material()
     begin = time.perf_counter()
     for _ in range(4):
@@ -51,20 +51,20 @@ def time_fixed_work() -> float:
 
 
 def load() -> float:
-    """Return the load average of the last minute; NaN where the system has none."""
+    """Return the load average of the last minute; NaN if the system has none."""
     with suppress(OSError, AttributeError):
         return os.getloadavg()[0]
     return math.nan
 
 
 def speed_node() -> Node:
-    """Return the node whose address stores the reference workload's shortest times on machines like this one."""
+    """Return the node whose address stores the fixed work's shortest times on machines like this one."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 
 
 def _never(work: StageContext, rows: Rows) -> NoReturn:
-    raise AssertionError("the speed of a machine is stored beside probes, not computed")
+    raise AssertionError("the speed of a machine is stored with probes, not computed")
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
@@ -76,15 +76,15 @@ def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
 
 
 def quiet_seconds(notes: Mapping[str, Any]) -> float:
-    """Return the seconds of the fixed work on an idle machine like this; NaN before the first probe."""
+    """Return the fixed work's seconds on an idle machine like this; NaN before the first probe."""
     return min(map(float, notes), default=math.nan)
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether the fixed work was slow enough to show that other processes disturbed it."""
+    """Return whether the fixed work was so slow that other processes must have disturbed it."""
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Measure whether the machine is idle; takes some tens of milliseconds."""
+    """Measure whether the machine is idle, which takes some tens of milliseconds."""
     return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

@@ -1,4 +1,4 @@
-"""Compute the shards of a stage on the CPUs (or GPUs) of a Ray cluster; one process receives and stores them."""
+"""Compute the shards of a stage on a Ray cluster's CPUs (or GPUs); one process receives and stores them."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -13,19 +13,19 @@ KEY = "compute"
 LOCAL, RAY = "local", "ray"
 
 RETRIES = 3
-"""Retries of a shard whose worker or node has died."""
+"""Retries of a shard after its worker or node died."""
 
 IN_FLIGHT = 2
-"""Shards in flight for each processor, so that no processor waits for this process."""
+"""Shards in flight per processor, so that no processor waits for this process."""
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
-    """Raise ConfigError for an unknown place to compute at, and for a place that cannot be used."""
+    """Raise ConfigError for an unknown value of ``compute``, and for one that is not available."""
     if value not in (LOCAL, RAY):
-        raise ConfigError(f"{KEY}: must be local or ray, given {value!r}{nearest(str(value), (LOCAL, RAY))}")
+        raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
     if value == RAY and not in_process:
         raise ConfigError(
-            f"{KEY}=ray: shards would wait for the processors of hydra/launcher's jobs; give one of the two"
+            f"{KEY}=ray: shards would wait for processors taken by hydra/launcher's jobs; use only one of them"
         )
     if value == RAY and find_spec("ray") is None:
         raise ConfigError(f"{KEY}=ray: ray is not installed; pip install 'ragsweep[ray]'")
@@ -34,20 +34,20 @@ def check_compute(value: object, in_process: bool = True) -> None:
 class RayShards:
     """The workers of the cluster at RAY_ADDRESS, or of a new cluster on this machine.
 
-    A worker gets one CPU (one thread), or one GPU where the cluster has some. It loads a part once, and returns each
-    shard with checksums and its address, as it would be stored: they are verified when they arrive.
+    A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads a part once, and returns each shard
+    in the stored form, with checksums and address, which are verified on arrival.
     """
 
     def compute(
         self, make: Callable[[Any], Any], shards: Sequence[str], read: Callable[[str], Any], address: str, result: type
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the value of each shard as it is done, in any order.
+        """Yield name and value of each completed shard, in any order.
 
         Args:
-            make: Computes a shard from its input; it is sent to the workers once.
+            make: Computes a shard from its input; sent to each worker once.
             shards: Names.
-            read: Returns the input of a shard, by name; called when the shard is handed out.
-            address: Of the node that the shards belong to.
+            read: Returns the input of a shard, by name; called when the shard is submitted.
+            address: Address of the node that the shards belong to.
             result: Type of a shard's value.
         """
         ray, kind = _connected()
@@ -79,7 +79,7 @@ def _connected() -> tuple[Any, str]:
 
     ray: Any = library
     if not ray.is_initialized():
-        there = os.environ.get("RAY_ADDRESS", "local")  # without one, Ray joins any cluster on this machine
+        there = os.environ.get("RAY_ADDRESS", "local")  # otherwise Ray joins any cluster on this machine
         more = {"include_dashboard": False} if there == "local" else {}
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
@@ -103,7 +103,7 @@ def _compute(part: list[Any], given: Any, address: str) -> bytes:
 
 @lru_cache(1)
 def _loaded(part: Any) -> Callable[[Any], Any]:
-    """Return the part that this worker process has loaded; it is received once."""
+    """Return the part loaded by this worker process; it is received once."""
     import ray
 
     made: Callable[[Any], Any] = ray.get(part)

@@ -1,9 +1,9 @@
-"""The remote half of a store: an object store that several machines share.
+"""The remote half of a store: an object store shared by several machines.
 
-Objects are named by address and immutable: get, put-if-absent, list, and delete for damaged objects suffice. Both
-directions go through a maintained library (obstore), which reads credentials from the environment. An object store that
-cannot be reached, or does not answer in time, causes one warning and costs time: requests pause for a minute, and for
-twice as long after each further failure.
+Objects are named by address and immutable: get, put-if-absent, list, and delete for damaged objects suffice. All
+requests go through a maintained library (obstore), which reads credentials from the environment. An object store that
+is unreachable or too slow causes one warning and costs time: requests pause for a minute, and twice as long after each
+further failure.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ PAUSE = 60.0
 """Seconds of the first pause after a failure of the object store."""
 
 NOTICE, ANSWER = 10.0, 60.0
-"""Seconds without an answer until a line reports it, and until the object store counts as unreachable."""
+"""Seconds without an answer until a message, and until the object store counts as unreachable."""
 
 SLOWEST = 10**6
-"""Lowest rate of an upload that is tolerated, in bytes a second."""
+"""Lowest tolerated upload rate, in bytes per second."""
 
 AT_ONCE = 8
 """Requests in flight."""
 
 WAITING = 64
-"""Most objects in the upload queue; beyond it the computation waits."""
+"""Maximum length of the upload queue; beyond it, the computation waits."""
 
 LARGE = 2**30
-"""Smallest file, in bytes, that is sent in parts and without put-if-absent: equal addresses have equal content."""
+"""Minimum size, in bytes, of a multipart upload without put-if-absent: equal addresses have equal content."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -96,7 +96,7 @@ class Remote:
                 yield name, data
 
     def download(self, name: str, path: Path) -> bool:
-        """Write an object's bytes into a new file, in pieces of some megabytes."""
+        """Write an object's bytes to a new file, in pieces of some megabytes."""
 
         async def copy() -> bool:
             with path.open("xb") as file:
@@ -107,7 +107,7 @@ class Remote:
         return bool(self._reach(copy()))
 
     def has(self, name: str) -> bool:
-        """Return whether an object exists; it may still be damaged."""
+        """Return whether an object exists; it may be damaged."""
         import obstore
 
         return self._reach(self._answered(lambda: obstore.head_async(self._objects, name))) is not None
@@ -140,7 +140,7 @@ class Remote:
         return self._reach(write(), writing=True)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write an object whose only writer this process is."""
+        """Write an object that no other process writes."""
         import obstore
 
         put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))
@@ -151,7 +151,7 @@ class Remote:
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Write a file's bytes as an object, if absent; afterwards call ``then``, in that thread."""
+        """Write a file's bytes as an object, if absent; then call ``then`` in that thread."""
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:
@@ -202,7 +202,7 @@ class Remote:
         future.add_done_callback(self._pending.discard)
 
     async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
-        """Wait for the answer to a request that sends ``size`` bytes. Raises TimeoutError."""
+        """Wait for the answer to a request of ``size`` bytes. Raises TimeoutError."""
         return await asyncio.wait_for(request(), self._answer + size / SLOWEST)
 
     async def _each(self, items: AsyncIterable[Found]) -> AsyncIterator[Found]:
@@ -220,7 +220,7 @@ class Remote:
             yield chunk
 
     def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
-        """Wait for a request; None if the object is absent, and for any failure.
+        """Wait for a request; None if the object is absent, and after any failure.
 
         The request runs in another thread, because the library blocks signals.
         """
@@ -233,7 +233,7 @@ class Remote:
         try:
             with waiting_for(self.url, NOTICE, self.warn):
                 found = future.result()
-        except FileNotFoundError as fault:  # of a write: the bucket itself
+        except FileNotFoundError as fault:  # on a write: the bucket itself
             if writing:
                 self._fail(fault)
             return None
@@ -263,9 +263,9 @@ class Remote:
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
-    """Open the object store that store.remote names; None for null. Makes no request.
+    """Open the object store named by store.remote; None for null. Makes no request.
 
-    Raises ConfigError for a value that is not the URL of an object store, and if the library is not installed.
+    Raises ConfigError for a value that is not an object store's URL, and if the library is not installed.
     """
     if url is None:
         return None
@@ -276,7 +276,7 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
         {"mkdir": True} if scheme == "file" else {"client_options": _CLIENT, "retry_config": _RETRIES}
     )
     if scheme == "file":
-        with suppress(OSError):  # the first request reports it
+        with suppress(OSError):  # the first request reports the failure
             Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         objects = from_url(str(url), **more)

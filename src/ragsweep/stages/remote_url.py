@@ -1,4 +1,4 @@
-"""The URL of an object store, as store.remote names it."""
+"""The URL of an object store, from store.remote."""
 
 from importlib.util import find_spec
 from urllib.parse import urlsplit
@@ -10,21 +10,21 @@ SCHEMES = ("s3", "gs", "az", "file")
 
 
 def check_remote(url: object) -> str:
-    """Return the scheme of a URL of an object store; raises ConfigError for anything else."""
+    """Return the scheme of an object store's URL; raises ConfigError for anything else."""
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
     except ValueError:
         parts = None
     if parts is None or not parts.scheme:
-        raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, given {url!r}")
+        raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, got {url!r}")
     if parts.scheme not in SCHEMES:
         raise ConfigError(f"{KEY}: {parts.scheme}:// is not a supported object store{nearest(parts.scheme, SCHEMES)}")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(f"{KEY}: contains more than a location; credentials are read from the environment")
+        raise ConfigError(f"{KEY}: must contain only a location; credentials are read from the environment")
     if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
-        raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, given {url}")
+        raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, got {url}")
     if parts.scheme != "file" and not parts.netloc:
-        raise ConfigError(f"{KEY}: names no bucket, given {url}")
+        raise ConfigError(f"{KEY}: names no bucket, got {url}")
     if find_spec("obstore") is None:
         raise ConfigError(f"{KEY}: obstore is not installed; pip install 'ragsweep[remote]'")
     return parts.scheme

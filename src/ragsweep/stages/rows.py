@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.core.identity import Rows
 
 KEY = 150
-"""Bytes of a key in addition to its characters: string object, dictionary entry, number."""
+"""Bytes per key in addition to its characters: string object, dictionary entry, number."""
 
 
 @dataclass
@@ -20,24 +20,24 @@ class RowTable:
 
     position: dict[str, int] = field(default_factory=dict)
     added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; concatenated on reading
-    seen: int = 0  # the last segment of the store that is loaded
+    seen: int = 0  # the last loaded segment of the store
     bytes: int = 0
-    cacheable: bool = True  # everything can be recalled without computing it
+    cacheable: bool = True  # all rows can be recalled without computing them
     failed: set[str] = field(default_factory=set)  # keys of rows that must not be stored
 
     @property
     def columns(self) -> Any:
         """All values: a NamedTuple of arrays, or one array; None if there are none."""
-        if len(self.added) > 1:  # concatenated once: appending row by row would copy all of them for every row
+        if len(self.added) > 1:  # concatenated once: appending row by row would be quadratic
             self.added = [_map(self.added, _seal)]
         return self.added[0] if self.added else None
 
     def missing(self, rows: Rows) -> list[str]:
-        """List the keys without a value, each once, in the given order."""
+        """List the distinct keys without a value, in the given order."""
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether all these rows are present; for no rows, whether the form of a row is known."""
+        """Return whether all these rows exist; for no rows, whether the form of a row is known."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
@@ -54,7 +54,7 @@ class RowTable:
         return rows, columns
 
     def forget_failed(self) -> None:
-        """Drop the rows that failed, so that they are computed again."""
+        """Drop the failed rows, so that they are recomputed."""
         kept = [key for key in self.position if key not in self.failed]
         self.added = [self.take(kept)]
         self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
@@ -68,21 +68,21 @@ class RowTable:
 
 
 class RowTables:
-    """The row tables of a process by address; the least recently used are evicted beyond a limit of bytes."""
+    """A process's row tables by address; the least recently used are evicted beyond a size limit."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
-        self._sizes: dict[str, int] = {}  # bytes of each table when it was last held
+        self._sizes: dict[str, int] = {}  # bytes of each table when last used
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return a node's table, an empty one at first."""
+        """Return a node's table, initially empty."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
 
     def forget_failed(self) -> None:
-        """Drop the rows of all tables that failed."""
+        """Drop the failed rows of all tables."""
         for table in self._tables.values():
             if table.failed:
                 table.forget_failed()
@@ -109,13 +109,13 @@ class RowTables:
 
 
 def size_of(columns: Any) -> int:
-    """Count the bytes of a NamedTuple or a mapping of arrays, or of one array."""
+    """Return the size of a NamedTuple or mapping of arrays, or of one array, in bytes."""
     items = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, tuple) else (columns,)
     return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
 
 
 def cut(columns: Any, wanted: np.ndarray) -> Any:
-    """Take some rows, by position, of a NamedTuple of arrays or of one array."""
+    """Return some rows, by position, of a NamedTuple of arrays or of one array."""
     return _map([columns], lambda column: column[0][wanted])
 
 
@@ -129,7 +129,7 @@ def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) ->
 
 
 def _seal(columns: list[np.ndarray]) -> np.ndarray:
-    """Join arrays, read-only: with and without a store a part gets the same."""
+    """Join arrays, read-only, so that a part gets the same with and without a store."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
     # A slice would keep its whole base array in memory.

@@ -21,11 +21,11 @@ from ragsweep.core.types import (
 )
 
 SHARD = 256
-"""Chunks of a shard. Fixed, so that batches do not depend on any setting."""
+"""Chunks per shard. Fixed, so that batches do not depend on settings."""
 
 
 class Texts(Sequence[str]):
-    """The chunks' texts, each created when it is read: a million chunks need not be a million strings in memory."""
+    """The chunks' texts, created on access, so that a million chunks need not be a million strings in memory."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
@@ -55,7 +55,7 @@ def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) 
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Read all chunks, and arrange their vectors in the order of the chunks."""
+    """Read all chunks, and arrange their vectors in chunk order."""
     shards = list(_shards(work, part.read, texts, spans))
     if not shards:
         return part.read([])

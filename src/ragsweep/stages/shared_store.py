@@ -7,8 +7,8 @@
     leases/ADDRESS/NUMBER      the process that computes it (see `leases`)
 
 New results are written to both halves at once. An entry that is missing locally is looked up remotely, verified like a
-local entry, and kept locally. A damaged object is deleted with a warning and counts as missing, so that it is written
-again.
+local entry, and kept locally. A damaged object is deleted with a warning and counts as missing, so that it is
+rewritten.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ LONGEST_COST = 10_000
 
 
 class SharedStore(Store):
-    """Open (or create) the local half in a folder; the constructor raises the errors of `Store`."""
+    """Open (or create) the local half in a folder; raises the errors of `Store`."""
 
     def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
         super().__init__(folder, warn)
@@ -77,7 +77,7 @@ class SharedStore(Store):
         return kept
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a whole value that an interrupted computation, on any machine, left behind."""
+        """Return a piece of a whole value from an interrupted computation on any machine."""
         value = super().piece(node, name)
         remote = f"pieces/{node.address}/{name}"
         if value is None and (data := self.remote.get(remote)) is not None:
@@ -100,7 +100,7 @@ class SharedStore(Store):
         self.remote.remove_below(f"rows/{node.address}/")
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the segments of a node that other machines have written."""
+        """Copy a node's segments from other machines."""
         prefix = f"rows/{node.address}/"
         names = self.remote.names(prefix)
         if not names:
@@ -112,7 +112,7 @@ class SharedStore(Store):
             with self._healing(name):
                 keys = unpack(data, node.address, node.result).keys
                 if keys is None or name != prefix + _hash(data):
-                    raise Damaged("it is not what was written")
+                    raise Damaged("it does not match its digest")
                 found.append((keys, data))
         if found:
             with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
@@ -157,14 +157,14 @@ class SharedStore(Store):
             temporary.unlink(missing_ok=True)
 
     def _keep_cost(self, node: Node, size: int) -> None:
-        """Record the cost of a copied value on the machine that computed it."""
+        """Record the cost of a copied value for the machine that computed it."""
         cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
         with self._database.transaction() as connection:
             insert_entry(connection, node, size, 0, cost, where)
 
     @contextmanager
     def _healing(self, name: str) -> Iterator[None]:
-        """Turn a damaged object into a warning and delete it, so that it is written again when it is computed."""
+        """Turn a damaged object into a warning and delete it, so that it is rewritten when recomputed."""
         try:
             yield
         except (Damaged, OtherFormat) as fault:
@@ -173,7 +173,7 @@ class SharedStore(Store):
 
 
 def _read_cost(data: bytes) -> tuple[Cost, str]:
-    """Read a cost and its machine; no cost if it is malformed (it has no digest)."""
+    """Read a cost and its machine; no cost if malformed (it has no digest)."""
     try:
         facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
         amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]
@@ -190,7 +190,7 @@ def _hash(data: bytes) -> str:
 
 
 def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
-    """Open a store with its remote half, if it has one; like `open_store` if the local half cannot be used."""
+    """Open a store with its remote half, if any; like `open_store` if the local half cannot be used."""
     if remote is None:
         return open_store(folder, warn)
     return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))

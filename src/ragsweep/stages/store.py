@@ -1,9 +1,8 @@
-"""Stage results on disk under their addresses, shared by all processes of a machine.
+"""Stage results on disk by address, shared by all processes of a machine.
 
 A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
-and their values together, in one SQLite table (see `database`). Everything that is read back is verified; a damaged
-entry is moved to quarantine with a warning and counts as missing. A store that cannot be written costs time, never a
-result.
+and their values together, in one SQLite table (see `database`). Everything that is read is verified; a damaged entry is
+moved to quarantine with a warning and counts as missing. A store that cannot be written costs time, never a result.
 """
 
 import shutil
@@ -26,15 +25,15 @@ from ragsweep.stages.rows import cut, size_of
 from ragsweep.stages.store_files import StoreFiles, map_file
 
 EXTRAPOLATED = 50
-"""Largest ratio of the estimated work to the measured work."""
+"""Maximum ratio of estimated to measured work."""
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""The most rows and bytes of a segment; SQLite's limit is a billion bytes."""
+"""The maximum rows and bytes of a segment; SQLite's limit is a billion bytes."""
 
 
 class Segment(NamedTuple):
-    """Some rows of a node, with a number that distinguishes them from later ones."""
+    """Some rows of a node, with a number that orders them."""
 
     number: int
     piece: StoredPiece
@@ -55,22 +54,22 @@ class Store:
         self._database.open()
 
     def close(self) -> None:
-        """Close the database; the next access to the store opens it again."""
+        """Close the database; the next access reopens it."""
         self._database.close()
 
     @property
     def locks(self) -> Locks:
-        """This process's locks: one an address."""
+        """This process's locks, one per address."""
         return locks(self.folder / "locks")
 
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-        """Exclude other processes from computing a node; ``waiting`` is called once if another process computes it."""
+        """Exclude other processes from computing a node; ``waiting`` is called once if another computes it."""
         return self.locks.alone(node.address, waiting)
 
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, mapped from its file, or None if there is no valid one."""
+        """Return a whole value, mapped from its file, or None without a valid one."""
         return self._file(self._files.whole(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
@@ -84,7 +83,7 @@ class Store:
         return False
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a whole value that an interrupted computation left behind."""
+        """Return a piece of a whole value from an interrupted computation."""
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
@@ -94,13 +93,13 @@ class Store:
             self._files.write(self._files.pieces(node.address) / name, pack(f"{node.address}/{name}", value))
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return an array in an unlinked file; in memory where the disk has no room."""
+        """Return an array in an unlinked file, or in memory if the disk is full."""
         return mapped_array(shape, dtype, self.folder / "temporary")
 
     # --- rows --------------------------------------------------------------------------------------------------
 
     def segments(self, node: Node, after: int = 0) -> list[Segment]:
-        """Return the segments of a node that were written after the segment of this number."""
+        """Return the segments of a node that were written after the segment with this number."""
         rows = self._database.rows(
             "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
         )
@@ -145,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the values of the latest segments of a node, or of the same class and stage under other specs."""
+        """Return the values of the latest segments of a node, or of its class and stage under other specs."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
@@ -156,16 +155,16 @@ class Store:
         )
         values = []
         for address, data in segments:
-            with suppress(Damaged, OtherFormat):  # reported when its value is needed
+            with suppress(Damaged, OtherFormat):  # reported when the value is needed
                 values.append(unpack(data or b"", address, node.result).value)
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
-        """Estimate the seconds of an amount of a stage's work; None without a measurement of its kind.
+        """Estimate the seconds of an amount of a stage's work; None without comparable measurements.
 
         Uses measurements of the same part with the same parameters, else of the same class, else of the same stage; for
-        models, whose speeds differ, only of the same part. Ignores measurements that are tiny compared with the work to
-        estimate: they may be mostly start-up.
+        models, whose speeds differ, only of the same part. Ignores measurements much smaller than the work to estimate:
+        they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:
@@ -177,13 +176,13 @@ class Store:
                 value,
                 machine(),
             )
-            for seconds, done in measured:  # one row, or none if the database cannot be read
+            for seconds, done in measured:  # one row, or none if the database is unreadable
                 if done and done * EXTRAPOLATED >= amount:
                     return float(seconds / done * amount)
         return None
 
     def size(self, node: Node) -> int | None:
-        """Count the bytes of a whole value's arrays without reading them; None if it is not stored."""
+        """Return the size of a whole value's arrays in bytes without reading them; None if not stored."""
         with suppress(OSError, Damaged):
             return size(map_file(self._files.whole(node.address)))
         return None
@@ -194,7 +193,7 @@ class Store:
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that a result depends on these entries, and when."""
+        """Record that a result depends on these entries, and the time."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(
@@ -222,8 +221,8 @@ class Store:
             return unpack(map_file(path), address, result).value
         except FileNotFoundError:
             return None
-        except OSError as fault:  # it may be intact: unreadable for this user, or only now
-            self._warn(f"cannot read {path}: {fault}; it is computed again")
+        except OSError as fault:  # may be intact: unreadable for this user, or temporarily
+            self._warn(f"cannot read {path}: {fault}; it will be recomputed")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
         return None
@@ -251,7 +250,7 @@ class Store:
     def _warn_of(self, what: str, fault: Exception) -> None:
         is_other = isinstance(fault, OtherFormat)
         why = f"was written by another version of ragsweep ({fault})" if is_other else f"is damaged ({fault})"
-        self._warn(f"{what} {why}; it is put into {self.folder / 'quarantine'} and computed again")
+        self._warn(f"{what} {why}; moved to {self.folder / 'quarantine'}; it will be recomputed")
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
@@ -262,11 +261,11 @@ class Store:
         except NotPlain as fault:
             self._warn(f"cannot store {what}: {fault}")
         except (OSError, sqlite3.Error) as fault:
-            if not damaged(fault):  # else the database has been moved to quarantine, with a warning
+            if not damaged(fault):  # otherwise the database was quarantined, with a warning
                 self._complain(fault, f"cannot store {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Warn once about failing writes; each write tries again, because space may have been freed."""
+        """Warn once about failing writes; each write is still attempted, because space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")

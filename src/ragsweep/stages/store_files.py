@@ -12,7 +12,7 @@ from ragsweep.core.locks import LAPSE, Holder, myself, private_folder
 
 
 class StoreFiles:
-    """Create the folders of a store, and remove what dead processes left unfinished; raises OSError."""
+    """Create the folders of a store, and remove unfinished files of dead processes; raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class StoreFiles:
         return self.folder / "pieces" / address
 
     def quarantine(self, name: str) -> Path:
-        """Return a new name in quarantine for a file."""
+        """Return a new quarantine name for a file."""
         folder = self.folder / "quarantine"
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder / f"{time.time_ns()}-{name}"
@@ -51,7 +51,7 @@ class StoreFiles:
         return size
 
     def temporary(self) -> Path:
-        """Return a new name for an unfinished file; the name contains the writing process."""
+        """Return a new name for an unfinished file, which identifies the writing process."""
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
 
     def _sweep(self) -> None:
@@ -73,7 +73,7 @@ def map_file(path: Path) -> mmap.mmap | bytes:
 
 
 def still_written(name: str, silent: float) -> bool:
-    """Return whether the process that named a temporary file may still be writing it."""
+    """Return whether the process named in a temporary file may still be writing it."""
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
 

@@ -1,4 +1,4 @@
-"""Persistent replies: texts by key, written to the store one by one."""
+"""Persistent replies: texts by key, stored one by one."""
 
 import json
 from collections.abc import Iterator, MutableMapping
@@ -22,9 +22,9 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 class StoredReplies(MutableMapping[str, str]):
-    """Texts under a node's address: read from the store, written through to it.
+    """Texts under a node's address: read from the store, and written through to it.
 
-    It may be read in any thread, but written only in the thread that created it. A text that cannot be stored stays in
+    Readable in any thread, but writable only in the thread that created it. A text that cannot be stored stays in
     memory.
     """
 
@@ -32,11 +32,11 @@ class StoredReplies(MutableMapping[str, str]):
         self._node = node
         self._store = store
         self._known: dict[str, str] = {}
-        self._seen = 0  # the last segment of the store that is loaded
+        self._seen = 0  # the last loaded segment of the store
         self.read()
 
     def read(self) -> None:
-        """Add the replies that other processes have stored meanwhile."""
+        """Add the replies that other processes have stored since the last call."""
         if self._store is None:
             return
         self._store.fetch_rows(self._node)
@@ -59,7 +59,7 @@ class StoredReplies(MutableMapping[str, str]):
             self._store.keep_rows(self._node, StoredPiece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:
-        """Refuse, because replies cost money."""
+        """Raise TypeError, because replies cost money."""
         raise TypeError("replies are not deleted")
 
     def __iter__(self) -> Iterator[str]:

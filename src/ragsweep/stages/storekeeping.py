@@ -19,18 +19,18 @@ from ragsweep.stages.store_files import still_written
 
 DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
-"""The names that a store writes into its folder."""
+"""The file names in a store's folder."""
 
 FULL = 1_000_000
-"""Free bytes below which a disk counts as full."""
+"""Free bytes below which a disk is considered full."""
 
 
 class Busy(Exception):
-    """Another process has locked the entry to change."""
+    """Another process has locked the entry."""
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address; no other name of a file or database row is ever used as a path."""
+    """Return whether a name is an address; no other file or row name is ever used as a path."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
@@ -40,7 +40,7 @@ def busy() -> NoReturn:
 
 
 class StorePlace:
-    """The store below ``path``, the folder that store.path names; raises InputError if there is none."""
+    """The store below ``path``, the folder of store.path; raises InputError if there is none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class StorePlace:
         self.database = self.folder / "store.db"
         if not (self.folder / "whole").is_dir():
             inside = path.name == "stages" and (path / "whole").is_dir()
-            hint = f"did you mean {path.parent}?" if inside else "the first ragsweep run makes it; --path names another"
+            hint = f"did you mean {path.parent}?" if inside else "the first run creates it; --path names another"
             raise InputError(f"no store in {path}; {hint}")
 
     @cached_property
@@ -84,7 +84,7 @@ class StorePlace:
                 yield connection
         except sqlite3.DatabaseError as fault:
             if not isinstance(fault, sqlite3.OperationalError):
-                raise InputError(f"{self.database} is damaged: {fault}; the next run puts it aside") from None
+                raise InputError(f"{self.database} is damaged: {fault}; the next run moves it to quarantine") from None
             full = shutil.disk_usage(self.folder).free < FULL
             raise InputError(f"cannot use {self.database}: {fault}{'; its disk is full' if full else ''}") from None
 
@@ -99,7 +99,7 @@ class StorePlace:
             connection.execute("PRAGMA schema_version")
         except BaseException as fault:
             connection.close()
-            # SQLite creates files beside a database even to read it. If it cannot, and there is no log, open it
+            # SQLite creates companion files even to read a database. If it cannot, and there is no log, open it
             # immutable.
             log = self.folder / DATABASE[1]
             waiting = log.exists() and log.stat().st_size
@@ -116,7 +116,7 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times, the file's times if there is no row.
+    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times, the file's times without a row.
     """
 
     sort: Sort
@@ -128,7 +128,7 @@ class Item:
     target: str = ""
     rows: int = 0
     seconds: float = 0.0
-    users: tuple[str, ...] = ()  # signatures of the configs whose results depend on it
+    users: tuple[str, ...] = ()  # signatures of configs with results that depend on it
     there: bool = True  # False: a row whose data is gone
     written: bool = False  # a temporary file of a live process
 
@@ -148,7 +148,7 @@ class Contents:
 
     @cached_property
     def bytes(self) -> int:
-        """Return the bytes that the store takes on its disk."""
+        """Return the bytes that the store occupies on disk."""
         return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
 
     def of(self, sort: Sort) -> list[Item]:
@@ -157,7 +157,7 @@ class Contents:
 
 
 def contents(place: StorePlace) -> Contents:
-    """List everything in a store; raises InputError where its database cannot be read."""
+    """List everything in a store; raises InputError if its database cannot be read."""
     files = {}
     for path in place.whole():
         with suppress(FileNotFoundError):
@@ -174,11 +174,11 @@ def contents(place: StorePlace) -> Contents:
                 item, aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
                 if sort == "temporary":
                     item = replace(item, written=still_written(item.name, time.time() - item.used))
-                elif aside.isdecimal():  # when it was moved there
+                elif aside.isdecimal():  # the time of the move
                     item = replace(item, used=int(aside) / 1e9)
                 items.append(item)
     for folder in place.pieces():
-        with suppress(FileNotFoundError):  # its value is complete by now
+        with suppress(FileNotFoundError):  # its value is complete
             stats = [path.lstat() for path in folder.iterdir()]
             times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
             items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
@@ -187,7 +187,7 @@ def contents(place: StorePlace) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Return the database's rows as items, with the real sizes of files."""
+    """Return the database's rows as items, with the actual sizes of files."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):
@@ -220,7 +220,7 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 
 
 class SweepResults(NamedTuple):
-    """The names of the sweeps that have a result of each signature, and the start time of the oldest running sweep."""
+    """The sweeps with a result of each signature, and the start time of the oldest running sweep."""
 
     names: dict[str, tuple[str, ...]]
     running: float | None

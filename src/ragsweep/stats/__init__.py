@@ -1,1 +1,1 @@
-"""Scores in, conclusions out."""
+"""Statistics: from scores to conclusions."""

@@ -26,7 +26,7 @@ class ContextPair(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknown outcomes."""
+    """One row of the confusion matrix: a kind of question, counts by outcome, and the count of unknown outcomes."""
 
     kind: str
     counts: Mapping[str, int]
@@ -34,7 +34,7 @@ class Cells(NamedTuple):
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
+    """Pair every answering config with the retrieval-free config of the same generator and questions."""
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
     pairs = []
@@ -49,7 +49,7 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
 
 
 def success_of(result: Result) -> Success:
-    """Return a config's rule of success, or the default."""
+    """Return a config's success rule, or the default."""
     given = result.run.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
     known = result.summaries.metrics.get(metric)
@@ -58,9 +58,9 @@ def success_of(result: Result) -> Success:
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
-    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
+    """Count the outcomes of the answerable questions, and of the unanswerable ones by type; empty without answers.
 
-    Questions with a failed answer, or without a known right answer, count as unknown.
+    Questions with a failed answer, or without a known correct answer, count as unknown.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []

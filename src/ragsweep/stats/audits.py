@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FEWEST = 3
-"""Least surplus of wins over losses, in questions, at which a slice is reported."""
+"""Minimum surplus of wins over losses, in questions, for a slice to be reported."""
 LEAST = 0.1
-"""Least difference of means at which a slice is reported although chance may explain it."""
+"""Minimum difference of means for a slice to be reported although chance may explain it."""
 
 
 @dataclass(frozen=True)
 class LegComparison:
-    """The hybrid less one of its legs, on all questions or on one slice, in plain data.
+    """A hybrid minus one of its legs, on all questions or on one slice, in plain data.
 
-    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN where it is unknown) and
-    the p-value of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are
-    the hybrid's, beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
+    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN if unknown) and the p-value
+    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are the hybrid's,
+    beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
     """
 
     leg: str
@@ -45,7 +45,7 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The evidences that only one leg has among its first ``top_k``, and how many of them the hybrid keeps there."""
+    """The evidences that only one leg has in its first ``top_k``, and how many of them the hybrid keeps there."""
 
     leg: str
     evidences: int
@@ -57,9 +57,8 @@ class UniqueRecall:
 class FusionAudit:
     """A hybrid against its legs by one metric, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``oracle`` is the mean if each question were answered by its best leg, which fusion alone cannot reach by choosing;
-    it may exceed it, because fused rankings are new ones. ``by_question`` has the scores of the hybrid ("") and of each
-    leg for every question that was scored.
+    ``oracle`` is the mean with the best leg chosen per question. A hybrid may exceed it, because fused rankings are new
+    rankings. ``by_question`` has the scores of the hybrid ("") and of each leg for every scored question.
     """
 
     config: str
@@ -70,8 +69,8 @@ class FusionAudit:
     legs: Mapping[str, float]
     best_leg: str
     oracle: float
-    headroom: float  # oracle less hybrid, positive where the oracle is better
-    differences: tuple[LegComparison, ...]  # one a leg, on all questions
+    headroom: float  # oracle minus hybrid, positive if the oracle is better
+    differences: tuple[LegComparison, ...]  # one per leg, on all questions
     slices: tuple[LegComparison, ...]
     unique: tuple[UniqueRecall, ...]
     by_question: Mapping[str, Mapping[str, float]]
@@ -90,10 +89,10 @@ class FusionAudit:
 
 @dataclass(frozen=True)
 class BetterLeg:
-    """A leg that has a better mean than its hybrid by one metric.
+    """A leg with a better mean than its hybrid by one metric.
 
-    ``difference`` is the leg less the hybrid, positive where the leg is better, with an interval that is simultaneous
-    over all legs (NaN where it is unknown). ``overrides`` replace those of the hybrid's retriever, and its reranker.
+    ``difference`` is leg minus hybrid, positive if the leg is better, with an interval simultaneous over all legs (NaN
+    if unknown). ``overrides`` replace the hybrid's retriever and reranker.
     """
 
     leg: str
@@ -113,7 +112,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than a config: significant ones, or the largest."""
+    """The slices where a leg alone is notably better than a config: the significant ones, or the largest."""
 
     config: str
     metric: str
@@ -122,10 +121,10 @@ class DegradedSlices(NamedTuple):
 
 @dataclass(frozen=True)
 class LongerContext:
-    """The mean tokens of two configs' contexts, and the keys that differ and lengthen them.
+    """The mean context tokens of two configs, and the differing keys that lengthen the context.
 
-    ``equal`` are overrides by which both configs have contexts of about the same length; empty where ``depth`` chunks
-    are too few for that.
+    ``equal`` are overrides that give both configs contexts of about the same length; empty if ``depth`` chunks are too
+    few.
     """
 
     tokens_before: float
@@ -135,7 +134,7 @@ class LongerContext:
 
 
 class DistractorLoss(NamedTuple):
-    """The mean of a metric with a distractor in the context, less that without, over the same questions, 95 %."""
+    """A metric's mean with a distractor in the context minus that without, over the same questions, 95 %."""
 
     metric: str
     questions: int
@@ -147,9 +146,9 @@ class DistractorLoss(NamedTuple):
 class Audits(NamedTuple):
     """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
 
-    refusing: Mapping[int, int] = {}  # row -> the number of answerable questions, all of which it refuses
+    refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
     worse: tuple[str, int] | None = None  # another metric, and the config shown worse, or better than the choice
     longer: tuple[int, LongerContext] | None = None  # the row whose context is shorter than that of the choice
     leg: BetterLeg | None = None  # a leg of the choice
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
-    distractors: DistractorLoss | None = None  # where its interval excludes 0
+    distractors: DistractorLoss | None = None  # if its interval excludes 0

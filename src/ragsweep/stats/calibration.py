@@ -1,4 +1,4 @@
-"""Compare a judge with people (agreement, corrected scores) and with itself (the noise of a judged metric)."""
+"""Compare a judge with humans (agreement, corrected scores) and with itself (the noise of a judged metric)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,14 +34,14 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """A judge against people: the share of their passes that it passes, and of their fails that it fails."""
+    """A judge against humans: the shares of human passes and of human fails on which the judge agrees."""
 
     sensitivity: Share
     specificity: Share
 
 
 def wilson(hits: int, n: int) -> Interval:
-    """Bound a share of ``hits`` in ``n`` by Wilson's score interval (JASA 22, 1927); NaN for none of none."""
+    """Bound a share of ``hits`` in ``n`` by Wilson's score interval (JASA 22, 1927); NaN for n = 0."""
     if not n:
         return Interval()
     share, square = hits / n, Z * Z / n
@@ -51,7 +51,7 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count the judge's decisions on people's passes and fails."""
+    """Count the judge's decisions on human passes and fails."""
     passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))
@@ -59,11 +59,11 @@ def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
 
 
 def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
-    """Measure agreement beyond chance between two raters of the same items.
+    """Return the chance-corrected agreement of two raters of the same items.
 
     Cohen's kappa (1960); with weights that of 1968, where a disagreement costs the distance of the two values, or its
-    square. Values are numbers, not ranks, so that scores between the steps of a scale have a distance too; on equal
-    steps it is the kappa of ranks. NaN where both raters always give the same one value, or there are no items.
+    square. Values are numbers, not ranks, so that scores between the steps of a scale have a distance, too; with equal
+    steps it is the kappa of ranks. NaN without items, or if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
@@ -80,8 +80,8 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
     """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
-    No bounds (NaN) from fewer than 10 items, from more than 5,000, where it would take long, and where a rater gives
-    one value only: every resample then has a kappa of 0, as if that were certain.
+    No bounds (NaN) for fewer than 10 items, for more than 5,000, which would take long, and if a rater gives only one
+    value: every resample would then have a kappa of 0, feigning certainty.
     """
     value = kappa(one, other, weights)
     if len(one) < 10 or len(one) > 5000 or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
@@ -95,14 +95,14 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
     """Correct the share that a judge passes for the judge's errors; the interval includes their uncertainty.
 
-    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), cut to [0, 1]; the interval that of
-    Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and
-    failures. NaN where people labelled nothing as right or nothing as wrong, or where the judge was no better than
-    chance on the labels: then no correction is possible.
+    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), clipped to [0, 1]; the interval
+    that of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added
+    successes and failures. NaN if humans labelled nothing as right or nothing as wrong, or if the judge was no better
+    than chance on the labels, so that no correction is possible.
 
     Args:
         passed: The share of all judged items that the judge passes.
-        errors: The judge against people, on a random part of these items.
+        errors: The judge against humans, on a random subset of these items.
     """
     positive, negative = errors
     if not passed.n or not positive.n or not negative.n:
@@ -129,20 +129,20 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 class Noise(NamedTuple):
-    """The difference between two judgings of the same questions; all but ``n`` is NaN with fewer than two questions."""
+    """The difference between two judgings of the same questions; all but ``n`` is NaN for fewer than two questions."""
 
     n: int  # questions with a score in both
     mean_difference: float
-    spread: float  # standard deviation of the differences a question: the noise floor
+    spread: float  # standard deviation of the differences per question: the noise floor
     of_one: float  # of one verdict: spread / sqrt(2)
     of_the_mean: float  # 95 % bound of the chance difference between two means of n questions
     changed: float  # share of questions whose scores differ
 
 
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
-    """Measure the noise between two judgings, question by question; NaN scores are left out of ``n``.
+    """Measure the noise between two judgings, question by question; ``n`` excludes NaN scores.
 
-    ``weights`` are those of the questions in means; the noise of one verdict and the share that changed have none.
+    ``weights`` are the questions' weights in means; the noise of one verdict and the changed share are unweighted.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     known = ~(np.isnan(one) | np.isnan(other))

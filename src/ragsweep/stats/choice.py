@@ -1,4 +1,4 @@
-"""The recommended config, its expected gains and losses, and the differences that do not matter."""
+"""The recommended config, its expected gains and losses, and the tolerated differences."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -36,21 +36,21 @@ class Costs(Protocol):
 
     @property
     def values(self) -> Mapping[str, Doubles]:
-        """The costs that are known of any config: name -> one number a config, NaN if unknown."""
+        """The costs known for any config: name -> one number per config, NaN if unknown."""
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known of all rows and lower in some by a saving; "" if there is none."""
+        """Return the first cost that is known for all rows and lower in some by a saving; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row is shown to cost less than another, by a tenth at least."""
+        """Return whether a row is shown to cost at least a tenth less than another."""
 
 
 @dataclass(frozen=True)
 class Against:
-    """The choice against another config: its expected gain, and the expected loss if it is the worse one.
+    """The choice against another config: its expected gain, and the expected loss if it is worse.
 
-    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss of the cases
-    in which the choice is worse; NaN where there are too few clusters.
+    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss given that
+    the choice is worse; NaN with too few clusters.
     """
 
     row: int
@@ -63,9 +63,9 @@ class Against:
 class Choice:
     """The recommended config; rows are those of the sweep's matrix.
 
-    ``row``: of the configs within the ``limits`` that lose less than ``loss`` on average against ``best``, the largest
-    expected mean, the cheapest; None where no config is within the limits. ``cost`` names the cost by which it is
-    cheaper than ``best``; "" where it is the best. ``losses``: what rare losses leave of its lead over the baseline.
+    ``row``: among the configs within the ``limits`` whose mean loss against ``best`` is below ``loss``, the one with
+    the best expected mean, or the cheapest; None if no config is within the limits. ``cost`` names the cost by which it
+    is cheaper than ``best``; "" if it is the best. ``losses``: the effect of rare losses on its lead over the baseline.
     """
 
     row: int | None
@@ -74,7 +74,7 @@ class Choice:
     cost: str = ""
     baseline: Against | None = None
     runner_up: Against | None = None
-    sacrificed: Against | None = None  # of a cheaper choice: the best one
+    sacrificed: Against | None = None  # for a cheaper choice: the best config
     losses: RareLosses | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     within: int = 0
@@ -89,17 +89,17 @@ def choose(
     refusing: Collection[int] = (),
     baseline: int | None = None,
 ) -> Choice:
-    """Choose a config; neither the order of the configs nor their names change the choice.
+    """Choose a config; neither the order of the configs nor their names affect the choice.
 
     Args:
-        beliefs: Of the configs' true means.
+        beliefs: About the configs' true means.
         costs: Of the same configs.
         constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
         beyond the limit.
-        loss: The mean loss against the best that is tolerated, in the unit of the means.
-        refusing: Configs that refuse every question: chosen only where all others are beyond the limits, or refuse.
-        baseline: The config that runs today, where one is declared: chosen where it loses less than ``loss`` against a
-            best config that is neither likely better nor cheaper.
+        loss: The tolerated mean loss against the best, in the unit of the means.
+        refusing: Configs that refuse every question: chosen only if all others are beyond the limits, or refuse.
+        baseline: The declared config in production: chosen if it loses less than ``loss`` against a best config that is
+        neither likely better nor cheaper.
 
     Raises:
         InputError: A limit on an unknown cost.
@@ -137,7 +137,7 @@ def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int)
 
 
 def against(beliefs: Beliefs, row: int, other: int) -> Against:
-    """Return the gains and losses of choosing a row over another one."""
+    """Return the gains and losses of choosing a row over another."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
     return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
@@ -175,7 +175,7 @@ def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[in
 
 
 def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
-    """Return the cheapest row that is shown to cost less than the best one, and by which cost; else the best."""
+    """Return the cheapest row that is shown to cost less than the best one, and the cost; else the best."""
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]
@@ -186,19 +186,19 @@ def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
 
 
 def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the distance within which two configs are called equal, in the unit of what is compared."""
+    """Return the distance within which two configs count as equal, in the unit of comparison."""
     return _tolerance(config, "margin", MARGIN, matrix, unit)
 
 
 def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the mean loss against the best that a choice may have, in the unit of what is compared."""
+    """Return the mean loss against the best that a choice may have, in the unit of comparison."""
     return _tolerance(config, "loss", LOSS, matrix, unit)
 
 
 def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
-    """Return a distance as configured, else the default, in the unit of what is compared: of amounts a logarithm.
+    """Return a distance as configured, else the default, in the unit of comparison: for amounts a logarithm.
 
-    Shares of a mean are of that over all configs, so that no single one of them matters.
+    Shares of a mean refer to the mean over all configs, so that no single config matters.
     """
     given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
     if has_ratios(matrix, unit):

@@ -18,7 +18,7 @@ OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progre
 """Parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Keys of a config that determine its ranking; their parts' fingerprints are in the ranking's address, too."""
+"""Config keys that determine the ranking; its address also includes their parts' fingerprints."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -33,29 +33,29 @@ class Factor:
     after: str
 
     def __str__(self) -> str:
-        """Write it as a change: ``top_k 5 -> 10``."""
+        """Format it as a change: ``top_k 5 -> 10``."""
         return f"{self.name} {self.before or '-'} -> {self.after or '-'}"
 
 
 COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
-"""The factor that differs where equal settings gave rankings with different addresses."""
+"""The factor for equal settings whose rankings have different addresses."""
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
-    """List the differences between two configs; an exchanged part is one factor, including its parameters."""
+    """List the differences between two configs; a replaced part is one factor, including its parameters."""
     differing = differing_parameters(one.run, other.run)
 
     def exchanged(part: str) -> bool:
         return part in differing or _kind(one.run.config, part) != _kind(other.run.config, part)
 
-    # the outermost exchanged part around each parameter, else the parameter itself
+    # the outermost replaced part around each parameter, else the parameter itself
     parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
     changed = tuple(Factor(part, _factor_value(one.run, part), _factor_value(other.run, part)) for part in parts)
     return (*changed, COMPUTED) if computed_otherwise(one.run, other.run) else changed
 
 
 def computed_otherwise(one: Run, other: Run) -> bool:
-    """Return whether equal settings gave rankings with different addresses: because of dtype, model file or library."""
+    """Return whether equal settings gave different ranking addresses: because of dtype, model file or library."""
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
     alike = one.dataset.corpus_digest == other.dataset.corpus_digest
@@ -72,7 +72,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    Of an exchanged part, a parameter of all options stays a factor; a parameter of only some options that varies within
+    For a replaced part, a parameter of all options stays a factor; a parameter of only some options that varies within
     one of them is added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
@@ -96,7 +96,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
-    """Name the parameters and parts that differ between configs, a part before its own parameters."""
+    """List the parameters and parts that differ between configs, a part before its own parameters."""
     names = dict.fromkeys(
         name for result in results for name in result.run.parameters if not name.startswith(OF_NO_MATTER)
     )
@@ -113,7 +113,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Name the class of a node; "" for a node without one, None without a node."""
+    """Return the class name of a node; "" for a node without a class, None without a node."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None
@@ -121,14 +121,14 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
 
 
 def _factor_value(run: Run, part: str) -> str:
-    """Return a factor's value in a config: a parameter, an option, or the name of a class."""
+    """Return a factor's value in a config: a parameter, an option, or a class name."""
     if part in run.parameters:
         return run.parameters[part]
     return (_kind(run.config, part) or "").rpartition(".")[2]
 
 
 def check_same_questions(one: Result, other: Result) -> None:
-    """Raise InputError where two results have different questions, different texts, or scores of different meaning."""
+    """Raise InputError if two results have different questions, texts, or meanings of scores."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -150,7 +150,7 @@ def check_same_questions(one: Result, other: Result) -> None:
 
 
 def check_whole(result: Result) -> None:
-    """Raise InputError for a result that is PARTIAL or DROPPED: too many of its scores are missing for a comparison."""
+    """Raise InputError for a PARTIAL or DROPPED result: too many scores are missing for a comparison."""
     if result.run.state == PARTIAL:
         below = below_coverage(result)
         reasons = chain.from_iterable(one.reasons for one in below)
@@ -159,27 +159,27 @@ def check_whole(result: Result) -> None:
         raise InputError(f"{result.name}: is PARTIAL: too many questions could not be scored; {advice}")
     if result.run.state == DROPPED:
         asked, of = result.run.race["asked"], result.run.race["of"]
-        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it alone")
+        raise InputError(f"{result.name}: dropped by a race after {asked} of {of} questions; run it alone")
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
-    """Name the metrics that two configs define differently."""
+    """List the metrics that two configs define differently."""
     before, after = (_meaning(result.run.config.get("metrics") or {}) for result in (one, other))
     return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
 
 
 def _meaning(node: Any) -> Any:
-    """Omit the settings of a judge that do not change its measure: the number of its replicate, and people's labels."""
+    """Omit the settings of a judge that do not change its measure: the replicate number, and human labels."""
     if not isinstance(node, Mapping):
         return node
     return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics to compare by: the wanted ones, else the comparable ones among the usual metrics.
+    """Return the metrics to compare by: the requested ones, else the comparable ones among the usual metrics.
 
     Raises:
-        ConfigError: A wanted metric was not measured in all results, or configs cannot be compared by it.
+        ConfigError: A requested metric was not measured in all results, or is not comparable.
     """
     shared = [
         name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
@@ -196,15 +196,15 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
-    """Return the reason why configs cannot be compared by a metric that all of them have; empty if they can."""
+    """Return why configs cannot be compared by a metric that all of them have; empty if they can."""
     summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
-        return "neither more nor less of it is better, so that no config is better by it"
+        return "has no better direction, so no config is better by it"
     for result in results:
         if reason := _unscored(result, metric):
             return reason
         if not is_mean(result, metric):
-            return "is a quantile, no mean over questions: its differences are not those of questions"
+            return "is a quantile, not a mean over questions"
     return ""
 
 
@@ -219,11 +219,11 @@ def _unscored(result: Result, metric: str) -> str:
     """Describe a metric without any score, with the count of each reason; empty if any question has a score."""
     summary = result.summaries.metrics[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
-    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'it has none'}"
+    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none asked'}"
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the mean, by weight, of its column; a quantile is not."""
+    """Return whether a metric's value is the (weighted) mean of its column, and not a quantile."""
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
@@ -234,7 +234,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels of some questions: label -> its value for each of them, empty if there is none."""
+    """Return the labels of some questions: label -> each question's value, empty if there is none."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {
@@ -245,7 +245,7 @@ def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
 
 
 def is_scored(result: Result, metric: str) -> bool:
-    """Return whether a sweep compares a config by a metric: evaluated, with enough of its questions scored."""
+    """Return whether a sweep compares a config by a metric: evaluated, with enough scored questions."""
     measured = result.run.state in (COMPLETE, PARTIAL) and metric in result.summaries.metrics
     return measured and is_complete(result, metric) and result.summaries.metrics[metric].n_scored > 0
 

@@ -29,9 +29,9 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs
 
 SLICED = 20
-"""Configs compared by slice: the reference and those with the best means; more would widen every interval."""
+"""Number of configs compared by slice: the reference and the best means; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs beside a declared baseline, whose own intervals exclude the best in up to 2.5 % of sweeps."""
+"""Level of all pairs with a declared baseline, whose intervals exclude the best in up to 2.5 % of sweeps."""
 
 
 def compare_configs(
@@ -41,13 +41,13 @@ def compare_configs(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
+    """Compare the configs of a sweep by the first objective, and by the other objectives and headline metrics.
 
-    ``baseline`` names the config that runs today, where one is declared; else differences are against ``reference``, by
-    default the choice. A PARTIAL config is compared by the metrics with enough scores (``coverage``) only. Configs that
-    a race dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
+    ``baseline`` names the declared config in production, if any; else differences are against ``reference``, by default
+    the choice. A PARTIAL config is compared only by the metrics with enough scores (``coverage``). Configs that a race
+    dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
     ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
-    have enough scores of it, the first headline metric that can be compared replaces it.
+    have enough scores of it, the first comparable headline metric replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -61,7 +61,7 @@ def compare_configs(
     usable = [name for name in measured if name not in skipped]
     for objective in objectives(config):
         if objective not in measured:
-            skipped[objective] = "it was not measured of every config"
+            skipped[objective] = "it was not measured for every config"
     if not usable:
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     metric = usable[0]
@@ -74,7 +74,7 @@ def compare_configs(
         if not result.summaries.metrics[metric].n_scored
     ]
     if len(scored) < 2:
-        return NoComparison(f"{metric} was measured of one config: there is nothing to compare it with")
+        return NoComparison(f"{metric} was measured for one config: there is nothing to compare it with")
     partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
@@ -149,7 +149,7 @@ def decide(
 
 
 def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
-    """Return what rare large losses leave of a row's lead; None if the metric's definition excludes a loss."""
+    """Return the effect of rare large losses on a row's lead; None if the metric's definition excludes a loss."""
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]
@@ -158,7 +158,7 @@ def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> 
 
 
 def find_reference(choice: Choice, baseline: int | None) -> int:
-    """Return the row that differences are against."""
+    """Find the row that differences refer to."""
     if baseline is not None:
         return baseline
     return choice.best if choice.row is None else choice.row
@@ -170,7 +170,7 @@ def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> 
 
 
 def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
-    """Divide the variance of each config's difference from the reference, where answers are repeated."""
+    """Split the variance of each config's difference from the reference, for repeated answers."""
     found = {
         row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
         for row in range(len(results))
@@ -180,24 +180,24 @@ def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dic
 
 
 def _reason_incomparable(results: Sequence[Result]) -> str:
-    """Return the reason why configs cannot be compared at all; empty if they can."""
+    """Return why configs cannot be compared at all; empty if they can."""
     if not results:
         return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
         return "one config: there is nothing to compare it with"
     if len({result.run.dataset.golden_digest for result in results}) > 1:
-        return "the configs were asked different questions: nothing is compared; sweep over one golden set"
+        return "the configs have different questions: nothing is compared; sweep over one golden set"
     return ""
 
 
 def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
-    """Return the reason why configs cannot be compared by a metric; empty if they can."""
+    """Return why configs cannot be compared by a metric; empty if they can."""
     if results[0].summaries.metrics[metric].higher_is_better is None:
-        return "neither more nor less of it is better"
+        return "it has no better direction"
     if not all(is_mean(result, metric) for result in results):
-        return "it is no mean over questions"
+        return "it is not a mean over questions"
     if sum(is_scored(result, metric) for result in results) < 2:
-        return "too few of its questions could be scored in all configs but one at most"
+        return "too few of its questions could be scored in all but at most one config"
     return ""
 
 

@@ -1,6 +1,6 @@
 """The comparison of a sweep's configs, as data.
 
-``compare_configs`` makes it; ``report/choice.py`` and its neighbours turn the numbers into sentences, tables, charts.
+``compare_configs`` creates it; ``report/choice.py`` and its neighbours turn the numbers into text, tables and charts.
 """
 
 import math
@@ -25,18 +25,18 @@ Flags = NDArray[np.bool_]
 
 
 FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
-"""The generator of configs that answer with fields of the case, as configs name it."""
+"""The generator, as named in configs, that answers with fields of the case."""
 
 
 class ExcludedConfig(NamedTuple):
-    """A config that is left out of the comparison."""
+    """A config that is excluded from the comparison."""
 
     name: str
     why: str
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case; they are listed for reference and never recommended."""
+    """List the configs that answer with fields of the case; they are for reference and never recommended."""
     found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -49,24 +49,24 @@ class NoComparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The correction of one metric by people's labels: corrected means, and the differences as judged."""
+    """The correction of one metric by human labels: corrected means, and the differences as judged."""
 
     means: Doubles
     judged: Differences
-    labels: int  # of the config that has fewest
+    labels: int  # of the config with the fewest
     note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class SweepComparison:
-    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, in the order of the sweep.
+    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, in sweep order.
 
     Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else the choice.
     """
 
     matrix: Matrix
     compared: Matrix  # the compared scores: logarithms of amounts, else the matrix itself
-    objective: str  # as configured: the matrix's metric, where that can be compared
+    objective: str  # as configured: the matrix's metric, if comparable
     unit: str
     baseline: int | None  # the declared one; None if there is none or it is not comparable
     reference: int
@@ -81,15 +81,15 @@ class SweepComparison:
     costs: Costs
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
-    reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
+    reversals: tuple[Reversal, ...]  # better on average, worse in a slice; rows of `matrix`
     rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
-    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # of further metrics
+    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
-    concentration: Concentration | None = None  # where few documents or questions dominate
+    concentration: Concentration | None = None  # if few documents or questions dominate
     variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # of a row's difference; repeated answers only
-    corrections: Mapping[str, Correction] = field(default_factory=dict)  # of metrics that people's labels correct
+    corrections: Mapping[str, Correction] = field(default_factory=dict)  # by metric with human labels
     uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is as judged
 
     @property
@@ -99,18 +99,19 @@ class SweepComparison:
 
     @property
     def chosen(self) -> Result | None:
-        """The config of the choice; None where no config is within the limits."""
+        """The chosen config; None if no config is within the limits."""
         return None if self.choice.row is None else self.results[self.choice.row]
 
     @property
     def may_be_best(self) -> Flags:
         """The configs that are not shown worse than any other, nor than the declared baseline.
 
-        The best one is among them with 95 %: the errors of pairs and of the baseline's own intervals add up to 5 %.
+        The best is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add up to 5
+        %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():
-            mask &= self.differences.apart > 0  # neither the reference nor its equals
+            mask &= self.differences.apart > 0  # excludes the reference and its equals
         return np.asarray(mask)
 
     @cached_property
@@ -122,7 +123,7 @@ class SweepComparison:
     def is_better(self) -> bool:
         """Whether the choice is called better than the declared baseline: by its probability, beyond unseen losses.
 
-        An interval alone does not suffice: the posterior allows for skewed differences, the interval does not.
+        An interval alone does not suffice: unlike it, the posterior allows for skewed differences.
         """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:
@@ -131,7 +132,7 @@ class SweepComparison:
 
     @property
     def means(self) -> Doubles:
-        """The configs' means over the questions on which all have a score, corrected where there are labels."""
+        """The configs' means over the questions that all of them have scores for, corrected if there are labels."""
         found = self.corrections.get(self.metric)
         return np.asarray(self.matrix.values.mean(axis=1)) if found is None else found.means
 
@@ -144,10 +145,10 @@ class SweepComparison:
 
 
 def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
-    """Order rows by their mean, the best first."""
+    """Sort rows by mean, best first."""
     return sorted(rows, key=lambda row: (-verdict.ranked[row], row))
 
 
 def plain_size(verdict: SweepComparison, value: float) -> float:
-    """Return the size of a difference as a number; of ratios as a share of the amount."""
+    """Return the size of a difference as a number; for ratios as a share of the amount."""
     return math.expm1(value) if verdict.differences.ratios else value

@@ -1,4 +1,4 @@
-"""Conclude a sweep: evidence on the other configs, and audits of the choice."""
+"""Conclude a sweep: evidence about the other configs, and audits of the choice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,10 +27,10 @@ def conclude(
     """Conclude a sweep from the comparison of its configs.
 
     Args:
-        comparison: Of the sweep's own configs.
-        results: Of these configs.
+        comparison: Comparison of the sweep's own configs.
+        results: Results of these configs.
         finals: The comparison of a search's finalists on the holdout, which decides.
-        finalists: Their results there.
+        finalists: The finalists' results there.
         where: The deciding questions, if they are not the sweep's own.
     """
     everything = (*finalists, *results)
@@ -55,7 +55,7 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row that the choice leads over, and the questions that would show the lead, if it is not shown."""
+    """Return the row that the choice leads over, and the questions needed to show the lead, if it is not shown."""
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if choice.row is None or lead is None or verdict.differences.by_labels:
@@ -78,7 +78,7 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return a metric in which the choice is shown worse than the reference or, being it, another shown better."""
+    """Return a metric in which the choice is shown worse than the reference (or, being it, than another config)."""
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
             continue
@@ -91,7 +91,7 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 
 
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Return a config whose context is shorter than that of the choice: first the one that it leads over."""
+    """Return a config with a shorter context than the choice: first the one that it leads over."""
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
     for other in dict.fromkeys(one for one in ordered if one != row):
@@ -102,7 +102,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of a known distractor in the context on the metric of success, if its interval excludes 0."""
+    """Return the effect of a known distractor in the context on the success metric, if its interval excludes 0."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

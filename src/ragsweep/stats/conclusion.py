@@ -1,4 +1,4 @@
-"""What a sweep or a pair shows, as data: choice, evidence, sets of configs, audits; differences by metric and slice."""
+"""Conclusions about a sweep or a pair, as data: choice, evidence, sets, audits; differences by metric and slice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +21,20 @@ BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "non
 
 
 class SweepEvidence(NamedTuple):
-    """The other configs by their verdict, and the questions that would show a lead of the choice that is not shown."""
+    """The other configs by verdict, and the questions needed to show an unproven lead of the choice."""
 
-    by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, the best first
+    by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row that the choice leads over
     needed: int | None = None
 
 
 @dataclass(frozen=True)
 class SweepConclusion:
-    """What a sweep shows, as ``conclude`` makes it.
+    """The conclusion of a sweep, as ``conclude`` returns it.
 
-    ``comparison`` is of the sweep's own configs: None where nothing was measured, or the sweep was interrupted.
-    ``finals``, of a search's finalists on the holdout, decides in its place. ``where``: the deciding questions, if they
-    are not the sweep's own.
+    ``comparison`` is of the sweep's own configs: None if nothing was measured, or the sweep was interrupted.
+    ``finals``, of a search's finalists on the holdout, decides instead. ``where``: the deciding questions, if they are
+    not the sweep's own.
     """
 
     comparison: SweepComparison | NoComparison | None = None
@@ -52,7 +52,7 @@ class SweepConclusion:
 
     @property
     def compared(self) -> SweepComparison | None:
-        """The comparison of the sweep's own configs, where there is one."""
+        """The comparison of the sweep's own configs, if any."""
         return self.comparison if isinstance(self.comparison, SweepComparison) else None
 
     @property
@@ -77,13 +77,13 @@ class SweepConclusion:
 
     @property
     def best_set(self) -> list[str]:
-        """The sweep's own configs that may be the best, with 95 % confidence; empty where nothing was compared."""
+        """The sweep's own configs that may be the best, with 95 % confidence; empty if nothing was compared."""
         found = self.compared
         return [found.matrix.configs[row] for row in np.flatnonzero(found.may_be_best).tolist()] if found else []
 
 
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
-    """Name the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
+    """Return the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
     if other == row:
@@ -94,7 +94,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PairComparison:
-    """A pair within its family: ``rows`` of ``matrix``, the first one the baseline of ``found``."""
+    """A pair within its family: ``rows`` of ``matrix``, the first being the baseline of ``found``."""
 
     matrix: Matrix
     rows: tuple[int, int]
@@ -109,14 +109,14 @@ class PairComparison:
 
 
 class PairSlice(NamedTuple):
-    """A slice of a pair, the candidate in its row 1, and the candidate's mean there less the baseline's."""
+    """A slice of a pair, the candidate in its row 1, and the candidate's mean there minus the baseline's."""
 
     part: Slice
     difference: float
 
 
 class PairCorrection(NamedTuple):
-    """A pair's difference by people's labels, the verdict on it, and what limits it."""
+    """A pair's difference corrected by human labels, the verdict on it, and its limitations."""
 
     found: Corrected
     kind: Kind
@@ -125,9 +125,9 @@ class PairCorrection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairMetric:
-    """What a metric shows of a pair. The baseline is in row 0 of ``matrix``, the candidate in row 1.
+    """The comparison of a pair by one metric: the baseline is row 0 of ``matrix``, the candidate row 1.
 
-    ``p_holm`` is that of the randomisation test, corrected for all compared metrics.
+    ``p_holm`` is the randomisation test's, corrected for all compared metrics.
     """
 
     comparison: PairComparison
@@ -135,20 +135,20 @@ class PairMetric:
     unit: str
     p_holm: float
     slices: Sequence[PairSlice]
-    variance: VarianceShares | None = None  # where answers are repeated
-    correction: PairCorrection | None = None  # where the metric has labels
+    variance: VarianceShares | None = None  # for repeated answers
+    correction: PairCorrection | None = None  # if the metric has labels
 
 
 @dataclass(frozen=True, eq=False)
 class PairConclusion:
-    """What two configs show, as ``conclude_pair`` makes it: the candidate less the baseline."""
+    """The conclusion about two configs, as ``conclude_pair`` returns it: candidate minus baseline."""
 
     baseline: Result
     candidate: Result
     factors: Sequence[Factor]
-    redefined: Sequence[str]  # metrics that the two define differently
+    redefined: Sequence[str]  # metrics with two definitions
     metrics: Sequence[PairMetric]
-    labelled: bool = False  # people's labels were given, if not of every metric
+    labelled: bool = False  # human labels were given, for some metric
 
     @property
     def results(self) -> tuple[Result, Result]:

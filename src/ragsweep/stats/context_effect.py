@@ -1,7 +1,7 @@
 """The effect of context: the same questions answered with and without context, question by question.
 
-Each question with a score under both configs is of one of five kinds. Only "helped" and "hurt" are differences
-made by context, and only these two are tested.
+Each question with a score under both configs is of one of five kinds. Only "helped" and "hurt" are differences caused
+by context, and only these two are tested.
 """
 
 import math
@@ -22,7 +22,7 @@ METRIC = "success_rate"
 KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""Needs of metrics that do not score answers, and so cannot compare answers with and without context."""
+"""Requirements of metrics that do not score answers, and so cannot compare them with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -30,38 +30,38 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class ContextEffect:
-    """A comparison of answers with context and answers without.
+    """A comparison of answers with and without context.
 
     ``kinds`` maps the ids of the questions scored under both to their kind; ``left_out`` counts the others.
-    ``always_abstains``: without context no question was answered, so that only refusals can be "known already".
+    ``always_abstains``: no question was answered without context, so that only refusals can be "known already".
     """
 
     kinds: Mapping[str, str]
     left_out: int
     always_abstains: bool
-    weights: Mapping[str, float] = field(default_factory=dict)  # of the questions compared; empty: all count alike
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the compared questions; empty: equal weights
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Count the questions of each kind; they add up to those compared."""
+        """Count the questions of each kind; the counts add up to the compared questions."""
         counts = Counter(self.kinds.values())
         return {kind: counts[kind] for kind in KINDS}
 
     @property
     def gain(self) -> float:
-        """The share of questions, by weight, that context helps, less the share that it hurts; 0 for no questions."""
+        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 for no questions."""
         signs = {HELPED: 1, HURT: -1}
         total = sum(self.weights.get(name, 1.0) for name in self.kinds)
         return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)
 
     @property
     def p_value(self) -> float:
-        """Test whether context helps as often as it hurts: the exact McNemar test, two-sided. It counts questions."""
+        """Return the p-value of the exact two-sided McNemar test of help against hurt. It counts questions."""
         return exact_mcnemar(self.counts[HELPED], self.counts[HURT])
 
 
 class Success(NamedTuple):
-    """The condition for a solved question: a score of at least the threshold, or at most where less is better."""
+    """The condition for a solved question: a score of at least the threshold, or at most if less is better."""
 
     metric: str = METRIC
     threshold: float = 0.5
@@ -73,26 +73,26 @@ class Success(NamedTuple):
 
 
 SERVED = Success()
-"""Answered correctly, or refused if there is no answer."""
+"""Answered correctly, or refused if unanswerable."""
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """Return the key ``success`` of a config, completed with its defaults.
+    """Resolve the key ``success`` of a config, with defaults.
 
-    The default metric is the objective, where that scores answers and needs no context.
+    The default metric is the objective, if it scores answers and needs no context.
 
     Raises:
-        ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or a metric that is
-        not measured although there are answers.
+        ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
+        metric although there are answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:
         if key not in KEYS:
-            raise ConfigError(f"success.{key}: no such key{nearest(str(key), KEYS)}")
+            raise ConfigError(f"success.{key}: unknown key{nearest(str(key), KEYS)}")
     name, threshold = settings.get("metric"), settings.get("threshold", SERVED.threshold)
     known = {"threshold": threshold, "unanswerable": settings.get("unanswerable")}
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
-        raise ConfigError(f"success.threshold: must be a number, given {threshold!r}")
+        raise ConfigError(f"success.threshold: must be a number, got {threshold!r}")
     if name is None:
         objective = metrics.get(next(iter(objectives(config)), ""))
         usable = objective is not None and not (
@@ -105,21 +105,21 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     if name not in metrics and any("answer" in metric.needs for metric in metrics.values()):
         raise ConfigError(f'success.metric: no metric "{name}"{nearest(str(name), metrics)}')
     if name in metrics and metrics[name].higher_is_better is None:
-        raise ConfigError(f"success.metric: neither more nor less of {name} is better; name another one")
+        raise ConfigError(f"success.metric: {name} has no better direction; name another metric")
     return {"metric": name, **known}
 
 
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
     """Compare two tables of outcomes, question by question.
 
-    ``success`` defines a solved question; to refuse an unanswerable one solves it. A question is "known already" where
-    both configs solve it, "helped" where only the one with context does, "hurt" where only the one without does; where
-    neither does, "abstained" if the config with context refused it, else "never solved".
+    ``success`` defines a solved question; refusing an unanswerable question solves it. A question is "known already" if
+    both configs solve it, "helped" if only the one with context does, "hurt" if only the one without does; if neither
+    does, "abstained" if the config with context refused it, else "never solved".
 
     Args:
         without: Outcomes of the config without context.
         with_context: Outcomes of the config with context.
-        success: The column that decides, and its threshold.
+        success: The deciding column, and its threshold.
 
     Raises:
         InputError: A table has no such column, or no answers.
@@ -143,9 +143,9 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
 
 
 def refuses_all(result: Result) -> int:
-    """Count the answerable questions of a config that refuses all of them; 0 where it answers one, or has no answers.
+    """Count the answerable questions of a config that refuses all of them; 0 if it answers any, or has no answers.
 
-    Failed answers, and questions without a request for an answer, do not count. A blank answer is a refusal.
+    Failed and unrequested answers do not count. A blank answer is a refusal.
     """
     table = result.questions
     if not {"answer", "abstained", "answer_failed", "answerable"} <= table.keys():
@@ -160,7 +160,7 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
 
     Of the pairs that differ, half would go either way by chance: twice the smaller tail of the binomial distribution
     with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated
-    proportions", in its exact form). Without a pair that differs it is 1.
+    proportions", in its exact form). 1 if no pair differs.
     """
     from scipy.special import bdtr
 

@@ -10,23 +10,23 @@ from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import Matrix
 
 LENGTHENING = ("top_k", "context_budget")
-"""Keys that lengthen the context and change nothing else."""
+"""Keys that only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with the length of the context; prefixes (context_ndcg_exponential, too)."""
+"""Metrics that rise with context length; prefixes (context_ndcg_exponential, too)."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
 
 LONGER = 1.5
-"""Least ratio of mean tokens at which one context counts as longer."""
+"""Minimum ratio of mean tokens for one context to count as longer."""
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys by which one context is a prefix of the other, where the metric can only rise with its length.
+    """Return the keys by which one context is a prefix of the other, if the metric can only rise with its length.
 
     The metric is one of ``RISING``, the configs differ in nothing else, and no question's score contradicts it. Empty
-    where any of this is false.
+    otherwise.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -42,7 +42,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of a config longer than that of another one, and its metric higher."""
+    """List the keys that make one config's context longer than another's, and its metric higher."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -53,10 +53,10 @@ def _lengths(run: Run) -> list[float]:
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return by how much the context of the config ``after`` is longer, where that may explain a higher metric.
+    """Return how much longer the context of the config ``after`` is, if that may explain a higher metric.
 
-    None where the metric does not rise with the length, where the length was not measured or grew by less than
-    ``LONGER``, and where neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    None if the metric does not rise with the length, the length was not measured or grew by less than ``LONGER``, or
+    neither chunking nor ``top_k`` nor ``context_budget`` differs.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -72,9 +72,9 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 
 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
-    """Return a budget of the longer context's tokens, and a ``top_k`` by which chunks of either config fill it.
+    """Return a token budget of the longer context, and a ``top_k`` with which chunks of either config fill it.
 
-    A budget alone would cut the longer context to fewer chunks than its config is meant to have.
+    A budget alone would leave the longer context fewer chunks than intended.
     """
     per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
     top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # chunks of a question may be shorter than their mean

@@ -20,24 +20,24 @@ from ragsweep.stats.latencies import LEAST_MS, latency_apart
 Doubles = NDArray[np.float64]
 
 SAVING = 0.1
-"""Least share of a cost that counts as a saving."""
+"""Minimum share of a cost that counts as a saving."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConfigCosts:
-    """The costs of the compared configs: ``values`` maps the name of a cost to one number a config, NaN if unknown."""
+    """The costs of the compared configs: ``values`` maps a cost's name to one number per config, NaN if unknown."""
 
     results: Sequence[Result]
     is_usable: Callable[[Result, str], bool]  # whether enough of a metric's questions are scored in a config
 
     @cached_property
     def values(self) -> Mapping[str, Doubles]:
-        """The costs that are known of any config."""
+        """The costs known for any config."""
         found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known of all rows and lower in some by a saving; "" if there is none.
+        """Return the first cost that is known for all rows and lower in some by a saving; "" if there is none.
 
         Uses the point estimates, significant or not: a cost of lower priority must not outweigh a possible increase of
         one of higher priority.
@@ -49,9 +49,9 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row is shown to cost less than another, by a tenth at least.
+        """Return whether a row is shown to cost at least a tenth less than another.
 
-        Question by question, or for a quantile of latencies beyond what the machine's own state explains.
+        By question, or for a quantile of latencies beyond what the machine's state explains.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -61,7 +61,7 @@ class ConfigCosts:
         return latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
-        """Compare a row's cost by question with another's (row 1 with row 0); None of a quantile."""
+        """Compare a row's cost by question with another's (row 1 with row 0); None for a quantile."""
         matrix = self._matrices[name]
         if matrix is None:
             return None

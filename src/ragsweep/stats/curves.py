@@ -1,4 +1,4 @@
-"""The curve of a metric over a number that was swept: its band, its flat region, and the value that generalises."""
+"""The curve of a metric over a swept number: its band, its flat region, and the value that generalises."""
 
 import math
 from collections import defaultdict
@@ -16,12 +16,12 @@ from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.score_matrix import score_matrix
 
 FEWEST = 3
-"""Fewest values of a curve."""
+"""Minimum number of values of a curve."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how it fared in cross-validation.
+    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and its share in cross-validation.
 
     ``chosen`` is the share of training sets (nine tenths of the questions, clusters whole) in which this value has the
     best mean; NaN with fewer than ten clusters.
@@ -39,9 +39,9 @@ class Point:
 class Curve:
     """A metric over one parameter, all others equal, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of neighbours around the best value not shown worse than it. ``chosen`` is the value that
-    cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean
-    that choosing this way has on unseen questions, below ``best_mean`` by the optimism of the choice.
+    ``flat`` is the range of values around the best that are not shown worse. ``chosen`` is the value that
+    cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean of such
+    a choice on unseen questions, below ``best_mean`` by the optimism of the choice.
     """
 
     parameter: str
@@ -55,12 +55,12 @@ class Curve:
 
 
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
-    """Make one curve of each group of configs that differ in nothing but a numeric parameter, of three values at least.
+    """Make one curve per group of configs that differ only in a numeric parameter with at least three values.
 
-    Configs that are PARTIAL, or without a score of the metric, are skipped, and so are metrics that are not means.
+    Skips configs that are PARTIAL or without a score of the metric, and metrics that are not means.
 
     Args:
-        results: Of a sweep.
+        results: Results of a sweep.
         parameter: As in ``Result.parameters``: ``retriever.alpha``.
         metric: A metric with a score on every question, or on none.
     """

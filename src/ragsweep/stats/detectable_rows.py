@@ -1,4 +1,4 @@
-"""The differences that a golden set can show, or that a planned one could, as rows of plain data by metric."""
+"""The differences that a golden set, or a planned one, can show, as rows of plain data by metric."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 EFFECT = 0.02
 """The default effect size: two points of a share, or 2 % of the mean of an amount."""
 CORRELATION = 0.8
-"""The assumed correlation of two configs' scores, of equal variance, if only one config is given."""
+"""The assumed correlation of two configs' scores, with equal variance, if only one config is given."""
 Row = Mapping[str, Any]
 
 
@@ -78,7 +78,7 @@ def paired(matrix: Matrix) -> Matrix:
 
 
 def plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield a row for each kind of change: the detectable difference, and the size that the effect needs."""
+    """Yield a row per kind of change: the detectable difference, and the size that the effect needs."""
     for kind, spread in one.variation.spreads.items():
         correlation = one.variation.correlation
         needed = questions_for(one.effect, spread, correlation, design)

@@ -1,4 +1,4 @@
-"""The loss of answers due to a distractor in their context: questions whose context has one under only some configs."""
+"""The loss of answer quality due to a distractor in the context: questions where only some contexts have one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ragsweep.stats.intervals import means_with_intervals
 
 RATE = "distractor_rate"
 FEWEST = 10
-"""Fewest questions for a conclusion."""
+"""Minimum number of questions for a conclusion."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -19,9 +19,9 @@ Columns = Mapping[str, Sequence[Any]]
 def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | None:
     """Compare each question's scores with and without a distractor in its context.
 
-    A question counts where some configs' contexts have one of its distractors and others' have none; its change is the
+    A question counts if some configs' contexts have one of its distractors and others' have none; its change is the
     difference of the two means over configs. The configs differ in other ways, too: the change does not prove a cause.
-    Returns None below ten such questions. Questions on one document count as independent.
+    Returns None for fewer than ten such questions. Questions on one document count as independent.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
-"""Kinds of comparisons: two shares; the order of two random numbers; the factor by which numbers are larger."""
+"""Kinds of comparisons: two shares; the order of two random numbers; the ratio of numbers."""
 
 Verdict = Literal["drift", "same", "open"]
 DRIFT: Verdict = "drift"
@@ -21,7 +21,7 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""Tolerances within which there is no drift: of a share, of a probability around one half, and a factor."""
+"""Tolerances without drift: of a share, of a probability around one half, and a factor."""
 
 NOISE = 1e-6
 """Relative tolerance, of the largest number, for equality: scores of two machines differ by rounding."""
@@ -30,14 +30,14 @@ ROUNDING = 1e-12
 """Tolerance of a sum of weights."""
 
 FEWEST = 10
-"""Fewest independent questions of each side for a comparison."""
+"""Minimum number of independent questions on each side for a comparison."""
 
 
 class ClusteredSample(NamedTuple):
-    """Numbers (n,), without NaN; those of one cluster are not independent. Weights add up to 1.
+    """Numbers (n,), without NaN; those of one cluster are dependent. Weights add up to 1.
 
-    ``is_repeated``: the numbers of one cluster are repetitions of one question, which count as one at most; else they
-    are different questions about the same thing, which count as one on average at least.
+    ``is_repeated``: the numbers of one cluster are repetitions of one question, which together count as at most one;
+    else they are different questions about the same thing, which together count as at least one on average.
     """
 
     values: Doubles
@@ -49,11 +49,11 @@ class ClusteredSample(NamedTuple):
     def of(
         cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
     ) -> ClusteredSample:
-        """Select the measured values of a column: of requests without weights, of evaluated questions with theirs."""
+        """Select the measured values of a column: unweighted for requests, weighted for evaluated questions."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
-        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array of texts is as wide as the longest
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # text arrays are as wide as the longest
         numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)
@@ -88,10 +88,10 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 
 
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound a share: Clopper and Pearson (1934), for as many questions as the sample counts as.
+    """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
 
-    That number is the one whose binomial variance is that of the clusters, between those that are independent at least
-    and all; at 0 or 1 the fewest, as the clusters' variance is then unknown.
+    That number has the binomial variance of the clusters, bounded by the number of independent questions and of all; at
+    0 or 1 it is the smallest, as the clusters' variance is unknown there.
     """
     from scipy.special import betaincinv
 
@@ -99,7 +99,7 @@ def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     most = 1 / float(np.square(sample.weights).sum())
     variance = sample.variance(sample.values)
     spread = share * (1 - share)
-    # Weights add up to 1 but for rounding: neither a share of 1 nor a variance of 0 is exact.
+    # Weights add up to 1 except for rounding: neither a share of 1 nor a variance of 0 is exact.
     count = fewest if min(spread, variance) < ROUNDING else min(max(spread / variance, fewest), most)
     hits = share * count
     low = betaincinv(hits, count - hits + 1, alpha / 2) if share > ROUNDING else 0.0
@@ -108,7 +108,7 @@ def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound a mean by Student's t over the clusters; without ends where they are fewer than two."""
+    """Bound a mean by Student's t over the clusters; without ends for fewer than two."""
     from scipy.special import stdtrit
 
     mean, freedom = float(sample.weights @ sample.values), sample.independent - 1
@@ -119,7 +119,7 @@ def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the difference of two shares from the interval of each (Newcombe, Statistics in Medicine 17, 1998, 10)."""
+    """Bound the difference of two shares from their intervals (Newcombe, Statistics in Medicine 17, 1998, 10)."""
     one, two = share_interval(now, alpha), share_interval(before, alpha)
     difference = one.estimate - two.estimate
     below = math.hypot(one.estimate - one.low, two.high - two.estimate)
@@ -128,11 +128,11 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 
 
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the probability that a number of ``now`` is larger than one of ``before``, ties counted half.
+    """Bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
 
     The variance is that of the placements of each side among the other, by cluster (DeLong et al., Biometrics 44, 1988;
-    Obuchowski, Biometrics 53, 1997); the interval is made on the scale of the logit, with Student's t (Satterthwaite).
-    Where the samples hardly overlap that variance vanishes: one half of a pair is then taken as the other way round.
+    Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t (Satterthwaite). If
+    the samples hardly overlap, that variance vanishes: half a pair is then counted as reversed.
     """
     from scipy.special import stdtrit
 
@@ -152,7 +152,7 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
 
 
 def _placements(one: ClusteredSample, other: ClusteredSample) -> Doubles:
-    """Return for each number of a sample the weight of the smaller numbers in the other, counting equal ones half."""
+    """Return, for each number of a sample, the weight of smaller numbers in the other; ties count half."""
     order = np.argsort(other.values, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(other.weights[order])])
     ordered = other.values[order]
@@ -171,7 +171,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
 
     Dividing ``now`` by this factor makes the samples equal: neither is likelier to have the larger number (Hodges and
     Lehmann, Annals of Mathematical Statistics 34, 1963). The interval contains the factors that `superiority` does not
-    exclude, up to infinity where the samples are too small to exclude any.
+    exclude, up to infinity if the samples are too small to exclude any.
     """
     logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]
     reach = float(
@@ -183,7 +183,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Return the smallest factor after which an end of the interval is at most one half; 0 or infinity: none."""
+        """Return the smallest factor at which an end of the interval is at most one half; 0 or infinity: none."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0
@@ -210,10 +210,10 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Drift:
-    """A quantity today (``now``: a share, or a median) and in the evaluation, and the comparison of the two.
+    """A quantity today (``now``: a share, or a median) and in the evaluation, and their comparison.
 
-    ``compared`` is the difference of the shares, the probability that a request's number is the larger one, or the
-    ratio. ``verdict``: drift if the interval is outside the tolerance; same if it is inside; else open.
+    ``compared`` is the difference of the shares, the probability that a request's number is larger, or the ratio.
+    ``verdict``: drift if the interval is outside the tolerance; same if it is inside; else open.
     """
 
     name: str
@@ -227,9 +227,9 @@ class Drift:
 
 
 def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
-    """Compare all quantities at once: one of all intervals misses in a share ``alpha`` of cases at most (Bonferroni).
+    """Compare all quantities together: at most a share ``alpha`` of cases has any interval that misses (Bonferroni).
 
-    Quantities with too few independent questions on a side are open, and have no interval.
+    Quantities with too few independent questions on one side are open, and have no interval.
     """
     tested = [one for one in quantities if min(one.now.independent, one.before.independent) >= FEWEST]
     each = alpha / max(len(tested), 1)
@@ -269,5 +269,5 @@ def _median(sample: ClusteredSample) -> float:
         return math.nan
     order = np.argsort(sample.values, kind="stable")
     reached, ordered = np.cumsum(sample.weights[order]), sample.values[order]
-    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two where one half lies between them
+    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two if one half lies between them
     return float(ordered[np.minimum(ends, len(ordered) - 1)].mean())

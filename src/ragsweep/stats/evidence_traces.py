@@ -1,4 +1,4 @@
-"""The paths of evidences through the stages of one config, read from its table of questions."""
+"""The paths of evidences through a config's stages, read from its table of questions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ from ragsweep.core.results import Result
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The path of each evidence (evidences,): ranks count from 1, 0 is "not there".
+    """The path of each evidence (evidences,): ranks count from 1; 0 means absent.
 
-    ``held`` is 1 where one chunk has enough of an evidence, else the largest share in a chunk. ``top`` and ``scores``
-    are (questions,), NaN where unknown.
+    ``held`` is 1 if one chunk has enough of an evidence, else the largest share in a chunk. ``top`` and ``scores`` are
+    (questions,), NaN if unknown.
     """
 
     questions: Sequence[str]  # ids
@@ -28,19 +28,19 @@ class Traces:
     ranked: Numbers
     in_context: Flags
     top: Doubles  # the score of the first chunk after reranking
-    scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric; "" is the fused ranking, where it was reranked
+    scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric; "" is the fused ranking, if reranked
     top_k: int
     candidates: int  # of the reranker; 0 without one
 
     def recall(self, found: Flags) -> float:
-        """Return the mean share of each question's evidences that are found, weighted; NaN without evidence."""
+        """Return the (weighted) mean share of found evidence per question; NaN without evidence."""
         number = np.bincount(self.question, minlength=len(self.questions))
         share = np.bincount(self.question, found, len(self.questions)) / np.maximum(number, 1)
         weights = np.where(number > 0, self.weights, 0.0)
         return float(share @ weights / weights.sum()) if weights.sum() else math.nan
 
     def within(self, ranks: Numbers, cutoff: int | None = None) -> Flags:
-        """Return which ranks are at most the cutoff, ``top_k`` unless given."""
+        """Flag the ranks up to the cutoff, by default ``top_k``."""
         return (ranks > 0) & (ranks <= (self.top_k if cutoff is None else cutoff))
 
 

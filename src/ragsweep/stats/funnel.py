@@ -26,7 +26,7 @@ CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
     "answer",
 )
 STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
-"""The stages that can lose an evidence, in their order."""
+"""The stages that can lose evidence, in order."""
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -34,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The evidences that a stage lost, and those that remain after it."""
+    """The evidences lost by a stage, and those that remain."""
 
     stage: str
     lost: int
@@ -46,7 +46,7 @@ class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
     ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the evidences that would
-    come in and go out. ``bound``: no config gains more by this change, and it may gain less.
+    enter and leave. ``bound``: an upper bound; actual configs may gain less.
     """
 
     change: str  # the stage that changes
@@ -61,7 +61,7 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class PhantomHit:
-    """A question whose first chunk is irrelevant, though its score is above the median of relevant first chunks."""
+    """A question whose first chunk is irrelevant but scores above the median of relevant first chunks."""
 
     question: str
     chunk: str
@@ -71,12 +71,12 @@ class PhantomHit:
 
 @dataclass(frozen=True)
 class Funnel:
-    """The path of the evidence of one config, in plain data (``dataclasses.asdict`` gives JSON types).
+    """The path of one config's evidence, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``fates`` has for each question with evidence the stage that lost each evidence, in their order; "" if it is in the
+    ``fates`` has, for each question with evidence, the stage that lost each evidence, in order; "" if it is in the
     context. ``lost_by`` has the first of these stages by question, or "answer" if all evidence is in the context and
     the answer does not solve the question; "" if nothing was lost. ``solved`` and ``unsolved`` count the questions with
-    all their evidence in the context by their answers; 0 where answers are not scored.
+    all their evidence in the context by their answers; 0 without scored answers.
     """
 
     config: str
@@ -92,22 +92,22 @@ class Funnel:
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
     phantoms: tuple[PhantomHit, ...] = ()
-    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, where it rises
+    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, at each rise
 
 
 def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
 
-    None for a result without evidence, and for older records without paths. An evidence in the context is not lost. Any
+    None for a result without evidence, and for older records without paths. Evidence in the context is not lost. Any
     other was lost by the first stage of ``STAGES`` that meets its condition:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
-    - index: exact search has it among its candidates (or among its first ``top_k``), and no leg has;
+    - index: exact search has it among its candidates (or its first ``top_k``), but no leg has;
     - retrieval: no leg has it among its candidates;
-    - fusion: a leg has it among its first ``top_k``, or at all, where the fused ranking has not;
-    - reranking: the ranking before has it among its first ``top_k``, or at all, where the one after has not;
-    - top_k: no ranking has it among its first ``top_k``;
-    - budget: it is among the first ``top_k``, but beyond the budget of tokens.
+    - fusion: a leg has it in its first ``top_k``, or at all, but the fused ranking does not;
+    - reranking: the ranking before has it in its first ``top_k``, or at all, but the one after does not;
+    - top_k: no ranking has it in its first ``top_k``;
+    - budget: it is in the first ``top_k``, but beyond the token budget.
     """
     traces = read_traces(result)
     if traces is None:
@@ -140,7 +140,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
 
 
 def _present(traces: Traces) -> list[str]:
-    """List the stages that this config has; a stage that every config has is always there."""
+    """List the stages of this config; mandatory stages are always included."""
     absent = {
         INDEX: not traces.exact,
         FUSION: not traces.legs,
@@ -156,7 +156,7 @@ def _of(stages: list[str], *columns: list[int]) -> Iterator[list[int]]:
 
 
 def _lost_at(traces: Traces) -> Numbers:
-    """Return the number of the stage that lost each evidence; one after the last stage if it was not lost."""
+    """Return the number of the stage that lost each evidence; one past the last stage if not lost."""
     within, legs = traces.within, list(traces.legs.values()) or [traces.first]
     found, near = _any(legs), np.any([within(leg) for leg in legs], axis=0)
     exact = list(traces.exact.values())
@@ -181,7 +181,7 @@ def _any(ranks: list[Numbers]) -> Flags:
 
 
 def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
-    """Return for the questions with all evidence in the context and a scored answer whether it fails."""
+    """Return, for questions with all evidence in the context and a scored answer, whether it fails."""
     if success is None or "answer" not in questions or success.metric not in questions:
         return {}
     scores = zip(questions["question_id"], questions[success.metric], strict=True)
@@ -219,7 +219,7 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
     yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
-        top_k = int(traces.ranked[more].max())  # even a context twice as long has no more of it
+        top_k = int(traces.ranked[more].max())  # even a context twice as long has no more evidence
         yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, traces.in_context)
 
@@ -248,7 +248,7 @@ def _recall_by_top_k(traces: Traces) -> dict[int, float]:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield irrelevant first chunks with a high reranker score, the highest first."""
+    """Yield irrelevant first chunks with a high reranker score, highest first."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

@@ -1,4 +1,4 @@
-"""A hybrid against its own legs: where fusion gains, where it loses, and the score of the best choice of a leg."""
+"""A hybrid against its own legs: where fusion gains, where it loses, and the score of an oracle choosing legs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ Flags = NDArray[np.bool_]
 
 
 def audited_metrics(result: Result) -> tuple[str, ...]:
-    """List the metrics by which a result's legs were scored; the objective first, where it is one of them."""
+    """List the metrics by which a result's legs were scored, starting with the objective if it is one."""
     traces = read_traces(result)
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
-@memoize_by_identity  # screen, page and the parent's tags read it for the same results
+@memoize_by_identity  # terminal, page and the parent's tags use it for the same results
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
 
     Args:
-        result: Of a hybrid. Where it is reranked, the fused ranking before that is audited.
-        metric: One of :func:`audited_metrics`; the first of them unless given.
+        result: Result of a hybrid. If it is reranked, the fused ranking before that is audited.
+        metric: One of :func:`audited_metrics`, by default the first.
         reranked: Compare the config's own ranking instead, after its reranker.
 
     Returns:
@@ -72,14 +72,14 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 
 
 def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
-    """Return the best leg of a hybrid where it is better than the config's own final ranking, by a notable difference.
+    """Return a hybrid's best leg if it is notably better than the config's own final ranking.
 
-    A difference is notable (``LegComparison.notable``) where it is beyond chance, or large in mean and in questions.
-    The leg has the same ``top_k`` and budget and no reranker.
+    A difference is notable (``LegComparison.notable``) if it is significant, or large in mean and in questions. The leg
+    has the same ``top_k`` and budget and no reranker.
 
     Args:
-        result: Of any config.
-        metric: One of :func:`audited_metrics`; the first of them unless given.
+        result: Result of any config.
+        metric: One of :func:`audited_metrics`, by default the first.
     """
     audit = fusion_audit(result, metric, True)
     if audit is None:
@@ -102,7 +102,7 @@ def _alone(result: Result, leg: str) -> tuple[str, ...]:
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
     """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
-    # Scores of legs have six digits: more in the hybrid's own would make equal scores differ.
+    # Scores of legs have six digits: more digits for the hybrid would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
     columns = {"": own} | alone
@@ -145,7 +145,7 @@ def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegCom
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
-    """Turn the difference of a leg from the hybrid (estimate, low, high, p) into that of the hybrid from the leg."""
+    """Turn a leg's difference from the hybrid (estimate, low, high, p) into the hybrid's from the leg."""
     weights = np.ones(len(chosen)) if matrix.weights is None else matrix.weights
     hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights[chosen])) for n in (0, row))
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
@@ -178,7 +178,7 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
-    """Return the slices where a leg alone is better than the config, by the first metric that shows one."""
+    """Return the slices where a leg alone is better than the config, by the first metric with any."""
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)
         if audit and (worst := audit.worst_slices):

@@ -32,18 +32,18 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 EACH = "each"
-"""The label of a check question by question."""
+"""The label of a per-question check."""
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
-"""A two-sided level whose ends are bounds at 95 % each."""
+"""A two-sided level whose ends are 95 % bounds each."""
 
 
 class Condition(NamedTuple):
     """A condition on one metric.
 
-    ``kind`` "margin": how much worse it may be, a number in its unit, or a share of the baseline's mean. "gain": how
-    much better it must be. "at least", "at most": a bound of its mean, without a baseline.
+    ``kind`` "margin": how much worse it may be, in its unit, or as a share of the baseline's mean. "gain": how much
+    better it must be. "at least", "at most": a bound of its mean, without a baseline.
     """
 
     metric: str
@@ -52,12 +52,12 @@ class Condition(NamedTuple):
     relative: bool = False
 
     def __str__(self) -> str:
-        """Format it as it is typed."""
+        """Format it as typed."""
         return f"{self.metric}={self.written_size}"
 
     @property
     def written_size(self) -> str:
-        """The size as it is typed: ``0.02``, ``5%``, ``+0.1``."""
+        """The size as typed: ``0.02``, ``5%``, ``+0.1``."""
         return f"{self.size * 100:g}%" if self.relative else f"{'+' if self.kind == GAIN else ''}{self.size:g}"
 
     @property
@@ -70,12 +70,11 @@ class Condition(NamedTuple):
 class Check:
     """One condition, for all questions or in one slice.
 
-    ``needed`` is the number of such questions that would decide in four of five cases if the two were equal; None if it
-    is unknown or reached. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as much;
-    None if no number would, or if nothing is repeated. ``against`` names the baseline of several, "" where the
-    condition has none. Where people's labels correct a judge, ``judged`` is the decision by its scores alone, and
-    ``labels`` counts the labels of the config with fewest. ``lost`` has a sentence for each question that does not
-    pass.
+    ``needed`` is the number of such questions that would decide in four of five cases if the two were equal; None if
+    unknown or reached. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as much;
+    None if no number would, or if nothing is repeated. ``against`` names the baseline among several, "" without a
+    baseline. If human labels correct a judge, ``judged`` is the decision by its scores alone, and ``labels`` counts the
+    labels of the config with the fewest. ``lost`` has a sentence for each question that does not pass.
     """
 
     condition: Condition
@@ -87,24 +86,24 @@ class Check:
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
-    variance: VarianceShares | None = None  # of the difference, or of the mean, where answers are repeated
+    variance: VarianceShares | None = None  # of the difference, or of the mean, for repeated answers
     judged: noninferiority.Gate | None = None
     labels: int = 0
     lost: Sequence[str] = ()
 
     @property
     def counts(self) -> bool:
-        """Whether it counts: a small slice only where it fails."""
+        """Whether it counts: a small slice counts only if it fails."""
         return not self.small or self.found.decision == "fail"
 
 
 def check_same_coverage(before: Result, after: Result) -> None:
-    """Raise InputError where one config may leave more questions unscored than the other."""
+    """Raise InputError if one config may leave more questions unscored than the other."""
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
-            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}: one may leave questions"
-            " out that the other may not; run both with the same"
+            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}: one may skip questions"
+            " that the other may not; run both with the same coverage"
         )
 
 
@@ -119,9 +118,9 @@ def check_direction(condition: Condition, result: Result) -> None:
 class Scope(NamedTuple):
     """The questions that a condition is checked on: the chosen ones together, or ``each``, and the slices of labels.
 
-    ``spread``: for a sequential test (see ``noninferiority.sequential_gate``), the metric's highest value less its
+    ``spread``: for a sequential test (see ``noninferiority.sequential_gate``), the metric's highest value minus its
     lowest.
-    ``people``: labels that correct the metric on all chosen questions; slices are as judged.
+    ``people``: labels that correct the metric on all chosen questions; slices are uncorrected.
     """
 
     chosen: Collection[str]
@@ -152,7 +151,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, results, filled.worst, scope.people)
-        if same and found.note == noninferiority.SAME:  # no sample: it is the same config
+        if same and found.note == noninferiority.SAME:  # not a sample: it is the same config
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
@@ -166,7 +165,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
-    """Decide a condition by one look, or, if a ``spread`` is given, by the sequential test."""
+    """Decide a condition in one look or, with a ``spread``, by the sequential test."""
     if spread is None:
         if condition.kind == MARGIN:
             return noninferiority.gate(matrix, condition.size, relative=condition.relative)
@@ -185,7 +184,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide a condition by the mean, or the difference, corrected by people's labels; return their number, too.
+    """Decide a condition by the mean, or difference, corrected by human labels; return their number, too.
 
     Raises:
         InputError: No label counts.
@@ -211,14 +210,14 @@ def _correct(
         else:
             found = correct_gate(found, mean, sign, judged.margin)
     check_corrected(matched, mean, metric)
-    unused = matched.why_unused() if condition.paired else ""  # others are of the baseline
+    unused = matched.why_unused() if condition.paired else ""  # others belong to the baseline
     notes = [found.note, reason_uncorrected(matched, mean, metric) or unused]
     notes += [MARKS] if are_marks(people.given, metric, matrix) else []
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
 
 def _share_of_baseline(condition: Condition, matrix: Matrix) -> float:
-    """Return the share of the baseline's score that the candidate is compared with: below 1 where less would do."""
+    """Return the share of the baseline's score that the candidate is compared with: below 1 if less suffices."""
     return 1 - (condition.size if matrix.higher_is_better else -condition.size) * condition.relative
 
 
@@ -234,8 +233,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: none may be worse by more than the margin.
 
-    It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
-    that of the question nearest to the margin, or furthest beyond it.
+    Inconclusive without questions, or if some questions scored in the baseline are ``missing``. ``slack`` is that of
+    the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
     unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)
@@ -259,11 +258,11 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 
 def _texts(questions: QuestionResults) -> dict[str, str]:
-    """Return the name of each question in messages: its id and its text."""
+    """Return each question's name in messages: its id and text."""
     columns = (questions[name] for name in ("question_id", "question"))
     return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Write the first few names."""
+    """Format the first few names."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

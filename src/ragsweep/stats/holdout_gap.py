@@ -1,4 +1,4 @@
-"""The lead of a config on the tune questions, compared with its lead on the holdout."""
+"""A config's lead on the tune questions, compared with its lead on the holdout."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ NORMAL = 1.96
 
 
 class Gap(NamedTuple):
-    """The lead of one config over another on the tune questions, and on the holdout; better is positive.
+    """The lead of one config over another on the tune questions and on the holdout; positive means better.
 
-    ``change`` is holdout minus tune, with its 95 % interval ``low`` to ``high``: normal, errors by cluster. Leads are
-    compared rather than means, because one side may have harder questions.
+    ``change`` is holdout minus tune, with its 95 % interval ``low`` to ``high``: normal, with clustered errors. Leads
+    are compared rather than means, because one side may have harder questions.
     """
 
     config: str
@@ -29,11 +29,11 @@ class Gap(NamedTuple):
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
-    """Compare the best of the tune questions with the first config of the holdout, on both sides.
+    """Compare the best config on the tune questions with the first config of the holdout, on both sides.
 
-    Configs are matched by all parameters but ``partition``. Only configs measured on both sides count: of them, the
-    search would have chosen the best on tune. None where that is the first config itself, where the first one was not
-    measured on tune, or where either side has fewer than ten effective clusters.
+    Configs are matched by all parameters except ``partition``. Only configs measured on both sides count: of these, the
+    search would have chosen the best on tune. None if that is the first config itself, if the first config was not
+    measured on tune, or if either side has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
     pairs = [
@@ -57,7 +57,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
-    """Return the lead of one config over another, and its standard error; NaN with too few clusters."""
+    """Return the lead of one config over another and its standard error; NaN with too few clusters."""
     matrix = score_matrix([base, other], metric)
     found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters, matrix.weights)
     return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan

@@ -1,4 +1,4 @@
-"""Match people's labels with the answers that they were given to, and correct differences of configs by them.
+"""Match human labels with the answers that they describe, and correct differences of configs by them.
 
 A label belongs to an answer. It counts for a config only if that config gave this answer: ``run`` names the config, or
 the config gave the text in ``answer``, or its case (the metric's input) equals that of the named run. Without either
@@ -34,12 +34,12 @@ READS: Mapping[str, tuple[str, ...]] = {
 }
 """The fields of an outcome that a metric reads; other metrics read the answer and the context."""
 
-UNNAMED = "name neither run nor answer, which two different answers need"
-NO_RUN = "name a run that is none of these configs"
-OTHER_ANSWER = "are of an answer that none of these configs gave"
-TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
-NO_QUESTION = "are of questions without a score in all configs"
-MARKS = "the labels are 0 and 1: corrected are the shares that people pass, not mean scores"
+UNNAMED = "name neither run nor answer, although there are different answers"
+NO_RUN = "name a run that is not one of these configs"
+OTHER_ANSWER = "belong to an answer that none of these configs gave"
+TWO_CONTEXTS = "name an answer with different contexts, which the metric reads: name the run"
+NO_QUESTION = "belong to questions without a score in all configs"
+MARKS = "the labels are 0 and 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (
     "labels of one config's answers count for another only where all of its answers to these questions are labelled"
 )
@@ -48,11 +48,11 @@ WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or
 
 @dataclass(frozen=True, eq=False)
 class MatchedLabels:
-    """The labels of one metric, by config and question of a matrix; NaN where missing.
+    """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by the source of the labels,
-    those of an equal answer of another run or of a text alone; ``drawn`` the questions that a source labelled.
-    ``cases`` numbers the answers: equal numbers of one question are equal cases.
+    ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by source of the labels,
+    those of an equal answer in another run or of a text alone; ``drawn`` the questions that a source labelled.
+    ``cases`` numbers the answers: equal numbers within a question are equal cases.
     """
 
     own: Doubles  # (configs, questions)
@@ -65,8 +65,8 @@ class MatchedLabels:
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
         """Return the labels of some configs on some questions.
 
-        Labels of a source count for a config only together: were those of equal answers taken, and the different
-        answers to the other questions of the source not labelled, the labelled questions would be no random sample.
+        A source's labels count for a config only if complete: if only labels of equal answers counted, while its other
+        answers to the source's questions are unlabelled, the labelled questions would not be a random sample.
         """
         found = self.own[list(rows)].copy()
         for place, row in enumerate(rows):
@@ -80,7 +80,7 @@ class MatchedLabels:
         return np.asarray(np.where(among, found, np.nan))
 
     def why_unused(self) -> str:
-        """Describe the labels that count for no answer; "" where all count."""
+        """Describe the labels that count for no answer; "" if all count."""
         parts = [f"{count} {reason}" for reason, count in self.unused.items()]
         return f"{sum(self.unused.values())} of {self.total} labels do not count: {', '.join(parts)}" if parts else ""
 
@@ -128,7 +128,7 @@ def match_labels(
 def _rows(
     label: HumanLabel, owner: int | None, keys: Sequence[Hashable], answers: Sequence[str]
 ) -> tuple[list[int], str]:
-    """Return the configs to whose answer a label was given, and why there is none."""
+    """Return the configs whose answer a label describes, and why there are none."""
     text = _plain(label.answer)
     if owner is not None:
         if text and answers[owner] != text:
@@ -145,10 +145,10 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the config that a label's run names; None where it names none of these."""
+    """Return the config named by a label's run; None if it is none of these."""
     if not name:
         return None
-    # Within a sweep a config is named by number and label ("#3 top_k=10"); either alone will do.
+    # Within a sweep a config is named by number and label ("#3 top_k=10"); either suffices.
     names = [(result.name, *(result.name.split(" ", 1) if result.name[:1] == "#" else ())) for result in results]
     owners = [row for row, known in enumerate(names) if name in known]
     owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]
@@ -158,7 +158,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
 
 
 def _case(questions: QuestionResults, place: int, reads: Sequence[str]) -> Hashable:
-    """Return what a metric reads of the outcome of one question."""
+    """Return the fields of one question's outcome that a metric reads."""
     parts = {"answer": _text(questions, place), "context": tuple(_cell(questions, "context", place) or ())}
     return tuple(parts[name] for name in reads)
 
@@ -173,7 +173,7 @@ def _cell(questions: QuestionResults, name: str, place: int) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a text without differences of whitespace, which spreadsheets change."""
+    """Return a text with normalised whitespace, which spreadsheets change."""
     return " ".join(str(text).split())
 
 
@@ -186,7 +186,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 class RunLabels(NamedTuple):
-    """People's labels, and the MLflow runs of the configs that they may name, in the order of these."""
+    """Human labels, and the MLflow runs of the configs that they may name, in config order."""
 
     given: Sequence[HumanLabel]
     runs: Sequence[str]
@@ -207,10 +207,10 @@ def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float 
 def correct_difference(
     matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95, share: float = 1.0
 ) -> Corrected:
-    """Correct the second row less a ``share`` of the first, in the metric's own direction (``prediction_powered``).
+    """Correct the second row minus a ``share`` of the first, in the metric's own direction (``prediction_powered``).
 
-    Questions with the same case in both differ by 0, whatever a judge says: the labels correct the others (of a share
-    other than 1 all). The scores of declined answers need no labels.
+    Questions with the same case in both differ by 0, regardless of the judge: the labels correct the others (all, for a
+    share other than 1). Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)
@@ -220,29 +220,29 @@ def correct_difference(
 
 
 def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
-    """Return where some configs declined to answer (rows, questions)."""
+    """Flag the answers that configs declined (rows, questions)."""
     if matrix.declined is None:
         return np.zeros((len(rows), len(matrix.questions)), dtype=bool)
     return matrix.declined[list(rows)]
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return the reason why the labels corrected nothing; "" if they did."""
+    """Return why the labels corrected nothing; "" if they did."""
     if found.value == found.value:
         return ""
-    reason = f"{found.labels} labels of {metric} count for the config that has fewest; {FEWEST_LABELS} are needed"
+    reason = f"{found.labels} labels of {metric} count for the config with the fewest; {FEWEST_LABELS} are needed"
     unused = matched.why_unused()
     incomplete = "" if unused or not matched.shared else _INCOMPLETE
     return "; ".join(part for part in (reason, unused, incomplete, WAY_OUT) if part)
 
 
 def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
-    """Raise InputError where no label counts for an answer of one of the configs that could be corrected."""
+    """Raise InputError if no label counts for an answer of one of the correctable configs."""
     if not found.labels and found.value != found.value:
         raise InputError(f"labels: {reason_uncorrected(matched, found, metric)}")
 
 
 def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:
-    """Return whether labels are marks of right and wrong beside scores that are fractions."""
+    """Return whether labels mark right and wrong while the scores are fractions."""
     given = [label.value for label in labels if label.metric == metric]
     return bool(given and np.isin(given, (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all())

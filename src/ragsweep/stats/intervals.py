@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 LEVEL = 0.95
 FEWEST = 10
-"""Fewest scores of a bootstrap; with fewer its coverage is too low."""
+"""Minimum scores for a bootstrap; with fewer, its coverage is too low."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 """The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
 
@@ -52,7 +52,7 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean of every row (metrics, questions) and its interval: (metrics, 3).
 
-    Where all scores are equal, so are the ends.
+    If all scores are equal, so are the ends.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -71,12 +71,12 @@ def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
 
 
 def varying(weights: Doubles | None) -> Doubles | None:
-    """Return weights; None where all are equal."""
+    """Return weights; None if all are equal."""
     return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
 
 
 def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Count the scores of every row, weighted ones by their effective number (Kish 1965, section 8.2)."""
+    """Count the scores of every row; weighted ones by their effective number (Kish 1965, section 8.2)."""
     if weights is None:
         return np.asarray(known.sum(axis=1))
     squares = np.asarray(known @ np.square(weights))
@@ -84,7 +84,7 @@ def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN where they do not vary, or count as fewer than two."""
+    """Bound the mean of a few scores by Student's t; NaN if they do not vary, or count as fewer than two."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     if weights is not None:
@@ -100,7 +100,7 @@ def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, floa
 
 
 def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Average the known scores of every row; rows with the same known places are averaged together."""
+    """Average the known scores of every row; rows with gaps in the same places are averaged together."""
     if known.all() and known.size and weights is None:
         return np.asarray(rows.mean(axis=1))
     middle = np.full(len(rows), np.nan)
@@ -116,7 +116,7 @@ def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> 
 
 
 def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
-    """Average rows without a gap by weight; the mean of equal scores is exactly that score."""
+    """Average rows without gaps by weight; the mean of equal scores is exactly that score."""
     means = (rows * weights).sum(axis=1) / weights.sum()
     return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
 
@@ -196,14 +196,14 @@ def _thread_pools() -> ThreadpoolController:
 
 @lru_cache(maxsize=64)
 def _draws(questions: int) -> Doubles:
-    """Draw how often each question is in each resample: (questions, resamples)."""
+    """Draw the count of each question in each resample: (questions, resamples)."""
     generator = np.random.default_rng(20260101)
     counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
     return np.ascontiguousarray(counts.T, dtype=np.float64)
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores by linear interpolation: numpy's, without its overhead."""
+    """Return a quantile of sorted scores by linear interpolation: like numpy's, without its overhead."""
     if not len(ordered):
         return math.nan
     position = (len(ordered) - 1) * share
@@ -216,8 +216,8 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end where it suffices for ``LEVEL``. An end beyond all scores is NaN: the
-    upper end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
+    The smallest or the largest score is an end if it suffices for ``LEVEL``. An end beyond all scores is NaN: the upper
+    end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), share)
@@ -244,19 +244,19 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
     if _too_few(count, share):
         least, most = int(np.count_nonzero(exceeding <= tail)), int(np.count_nonzero(short > tail))
         return (least - 1 if least else None), (most if most < count else None)
-    # An extreme score that uses more than its half of the error leaves less to the other end.
+    # An extreme score that uses more than half of the error leaves less for the other end.
     low = np.count_nonzero(exceeding <= min(tail, 1 - LEVEL - share**count)) if none <= tail else 1
     high = np.count_nonzero(short > min(tail, 1 - LEVEL - none)) if share**count <= tail else count - 1
     return max(int(low), 1) - 1, min(int(high), count - 1)
 
 
 def _too_few(count: float, share: float) -> bool:
-    """Return whether even the smallest and the largest of ``n`` scores do not bound a quantile at ``LEVEL``."""
+    """Return whether even the smallest and largest of ``n`` scores do not bound a quantile at ``LEVEL``."""
     return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
-    """Return a quantile of weighted scores, none of them NaN, and its interval; NaN without scores.
+    """Return a quantile of weighted scores without NaN, and its interval; NaN without scores.
 
     The quantile is the smallest score up to which the weights reach the share, not interpolated. Its ends are the
     quantiles of the share minus and plus its error, with the effective number of questions (Woodruff, JASA 47, 1952);

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: the difficulty of each question, and how well it discriminates between configs.
+"""Item analysis of a golden set: each question's difficulty and discrimination between configs.
 
 Scores are (configs, questions), between 0 and 1, more is better; no two configs have the same row.
 """
@@ -13,7 +13,7 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 FEWEST = 8
-"""Fewest distinct configs for a correlation over them."""
+"""Minimum number of distinct configs for a correlation over them."""
 GOOD = 0.25
 """Share of the configs that count as good."""
 REDUNDANT = 0.98
@@ -61,7 +61,7 @@ def distinct_rows(scores: Doubles) -> list[int]:
 
 
 def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
-    """Return the questions on which no config scores above 0, and those with the full score for all configs."""
+    """Return the questions on which no config scores above 0, and those with the full score in all configs."""
     return (
         np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
         np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),
@@ -87,9 +87,9 @@ def rest_means(scores: Doubles) -> Doubles:
 def item_information(scores: Doubles) -> Doubles:
     """Return each question's information on which config is better; negative if better configs score worse.
 
-    Of hits and misses: Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum 1968), mean
-    over the configs, with the sign of a. Of other scores: discrimination times standard deviation, the item reliability
-    index (Gulliksen 1950).
+    For hits and misses: Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum 1968), mean
+    over the configs, with the sign of a. For other scores: discrimination times standard deviation, the item
+    reliability index (Gulliksen 1950).
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
@@ -100,9 +100,9 @@ def item_information(scores: Doubles) -> Doubles:
 
 
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
-    """Find questions with a label that may be wrong, the least discriminating first; not those that all configs fail.
+    """Find questions with a possibly wrong label, the least discriminating first; not those that all configs fail.
 
-    The good configs are the best quarter by the other questions, with those that tie.
+    The good configs are the best quarter by the other questions, including ties.
     """
     rest, good = rest_means(scores), math.ceil(GOOD * len(scores))
     best = rest >= np.sort(rest, axis=0)[-good] - TINY
@@ -118,9 +118,9 @@ def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
 
 
 def find_redundant(scores: Doubles, clusters: Numbers) -> list[list[int]]:
-    """Group the questions of one cluster that correlate with the first of their group by .98 and more.
+    """Group the questions of one cluster that correlate with the first of their group by at least .98.
 
-    Questions on which all configs have the same score are in no group: their redundancy cannot be determined.
+    Questions on which all configs have the same score are in no group: their redundancy is undetermined.
     """
     groups = []
     varied = scores.std(axis=0) > TINY
@@ -144,7 +144,7 @@ def _correlations(one: Doubles, other: Doubles) -> Doubles:
 
 
 def _standardised_logits(rest: Doubles, questions: int) -> Doubles:
-    """Turn a config's means on the other questions into its ability, for each question: mean 0 and deviation 1."""
+    """Convert a config's means on the other questions to its ability for each question: mean 0 and deviation 1."""
     share = (rest * (questions - 1) + 0.5) / questions
     logits = np.log(share / (1 - share))
     spread = logits.std(axis=0)

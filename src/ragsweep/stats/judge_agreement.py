@@ -19,9 +19,9 @@ UNKNOWN = "not among the judged questions (are the ids the same?)"
 class Calibration:
     """The agreement of one metric's judge with human labels.
 
-    ``kappa`` is for pass against fail, ``weighted_kappa`` for the scores (quadratic weights). ``passed`` is
-    the share of all verdicts that pass, ``corrected_passed`` the same without the judge's errors. ``mean`` and
-    ``corrected_mean`` are of the scores; the latter requires labels that are scores on the metric's scale.
+    ``kappa`` is for pass against fail, ``weighted_kappa`` for the scores (quadratic weights). ``passed`` is the share
+    of all verdicts that pass, ``corrected_passed`` the same corrected for the judge's errors. ``mean`` and
+    ``corrected_mean`` are of the scores; the latter requires labels on the metric's scale.
     """
 
     metric: str
@@ -55,8 +55,8 @@ def measure(
     Args:
         metric: Its name.
         verdicts: Question -> score by the judge.
-        labels: Question -> label by people.
-        threshold: From which score on a verdict or a label passes.
+        labels: Question -> human label.
+        threshold: The score from which a verdict or a label passes.
         sources: Question -> its cluster.
         reasons: Question -> why it has no verdict.
 
@@ -75,7 +75,7 @@ def measure(
     passes, right = judge >= threshold, people >= threshold
     errors = confusion(passes.tolist(), right.tolist())
     passed = Share(int((everything >= threshold).sum()), len(everything))
-    # Labels of 1 and 0 for fractional scores mark right and wrong answers, and cannot correct a mean.
+    # Labels of 1 and 0 for fractional scores mark right and wrong answers and cannot correct a mean.
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
     clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
     scores = np.array([labels.get(question, math.nan) for question in verdicts])

@@ -1,4 +1,4 @@
-"""The comparison of a sweep by judged scores that people's labels of some answers correct."""
+"""The comparison of a sweep by judged scores that are corrected by human labels of some answers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ from ragsweep.stats.inference.slices import reversals
 Doubles = NDArray[np.float64]
 
 UNLABELLED = f"with fewer than {FEWEST_LABELS} labels"
-_RATIOS = "it is compared by ratios, which labels do not correct"
+_RATIOS = "it is compared by ratios, which labels cannot correct"
 
 
 class SweepLabels(NamedTuple):
-    """People's labels, and the MLflow runs of configs by name, which they may name."""
+    """Human labels, and the MLflow runs of configs by name."""
 
     given: Sequence[HumanLabel]
     runs: Mapping[str, str]
@@ -68,7 +68,7 @@ class CorrectedMeans:
         return math.nan if math.isnan(error) else float(NormalDist().cdf(gain / error)) if error else 0.5
 
     def expected_gain(self, row: int, other: int) -> float:
-        """Return by how much ``row`` is better than ``other``."""
+        """Return the expected lead of ``row`` over ``other``."""
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
@@ -94,10 +94,10 @@ def compare_labelled(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep as ``compare_configs`` does, by corrected scores where metrics are labelled.
+    """Compare the configs of a sweep like ``compare_configs``, by corrected scores of labelled metrics.
 
-    Intervals of corrected differences hold together (Bonferroni). Where the objective is labelled, configs with too few
-    labels are left out; where too few are left to be compared, or the reference has too few, the verdict is as judged.
+    Intervals of corrected differences hold together (Bonferroni). If the objective is labelled, configs with too few
+    labels are excluded; if too few configs remain, or the reference has too few labels, the verdict is as judged.
 
     Raises:
         InputError: A label's run names two configs.
@@ -139,7 +139,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return the reason why it is as judged; "" if it has no labels."""
+    """Correct the differences of a metric, or return why it is as judged; "" without labels."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""
@@ -160,12 +160,12 @@ def _correct(
 
 
 def _fewest(found: Sequence[Corrected]) -> int:
-    """Return how many labels the config with fewest has; pairs with the same answers throughout need none."""
+    """Return the number of labels of the config with the fewest; pairs with identical answers need none."""
     return min((one.labels for one in found if one.labels), default=0)
 
 
 def _differences(judged: Differences, found: Mapping[int, Corrected], matched: MatchedLabels) -> Differences:
-    """Replace the estimates and intervals; tests and effects of judged scores are unknown of corrected ones."""
+    """Replace the estimates and intervals; tests and effects of corrected scores are unknown."""
     unknown, rows = np.full(len(judged.estimate), math.nan), np.arange(len(judged.estimate))
     own = [found.get(row) for row in rows.tolist()]
     value, low, high = (
@@ -207,7 +207,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
 
 
 def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:
-    """Flag the configs that no other one is shown better than, all pairs together at 95 %."""
+    """Flag the configs that are not shown worse than any other, all pairs together at 95 %."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):

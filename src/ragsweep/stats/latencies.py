@@ -1,4 +1,4 @@
-"""Differences between measured latencies: which ones exceed what the machine's own state explains."""
+"""Differences between measured latencies: which exceed what the machine's state explains."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from ragsweep.core.results import Result, Summaries
 
 BUSY = 2.0
-"""Slowness above which a machine counts as busy (docs/measurements.md, "Latency")."""
+"""Slowness above which a machine is considered busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
 """Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages without a probe: their latency is that of the calls that made their results."""
+"""Stages without a probe: their latency is that of the original calls."""
 
 Flags = NDArray[np.bool_]
 
 
 def slowness(result: Result) -> float:
-    """Return the slowness of the machine, relative to an idle one, while a config was probed: the stages' mean by time.
+    """Return the machine's slowness, relative to an idle one, while a config was probed: the stages' mean by time.
 
-    NaN where no stage was probed beside the fixed work.
+    NaN if no stage was probed together with the fixed work.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)
@@ -50,8 +50,8 @@ def busy_sentence(results: Sequence[Result], what: str) -> str:
 def latency_apart(first: Result, second: Result, name: str) -> bool:
     """Return whether two configs differ in a latency by more than the machine's drift explains.
 
-    Both intervals are widened by ``DRIFT``, and their lower ends by what a busy machine added; a difference below
-    ``LEAST_MS`` does not count. Without both intervals nothing is shown.
+    Both intervals are widened by ``DRIFT``, and their lower ends by the load's effect; a difference below ``LEAST_MS``
+    does not count. Without both intervals nothing is shown.
     """
     faster, slower = sorted((first, second), key=lambda one: _value(one.summaries, name))
     if name not in faster.summaries.metrics or name not in slower.summaries.metrics:
@@ -68,9 +68,8 @@ def _value(summaries: Summaries, name: str) -> float:
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
     """Return a lower bound of the share of a config's latency that would remain on an idle machine.
 
-    The slowest 5 % of a probed stage's fixed work measure the effect of the load: a factor, which applies to long
-    stages, and a delay, which applies to short ones. For a stage without fixed work (earlier releases) the share is
-    unknown.
+    The slowest 5 % of a probed stage's fixed work measure the load's effect: a factor, which applies to long stages,
+    and a delay, which applies to short ones. For a stage without fixed work (earlier releases) the share is unknown.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

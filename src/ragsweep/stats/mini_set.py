@@ -1,4 +1,4 @@
-"""Choose a few questions that rank configs like all questions, and estimate how well they do."""
+"""Choose a few questions that rank configs like all questions do, and estimate the quality of the ranking."""
 
 import math
 from collections import Counter
@@ -32,21 +32,21 @@ class Agreement(NamedTuple):
 class Estimate(NamedTuple):
     """Quality of sets chosen on one half of the configs in ranking the other half; means over the divisions.
 
-    ``random``: sets of the same size that are drawn by chance, with the ends of 90 % of them.
+    ``random``: random sets of the same size, with the ends of 90 % of them.
     """
 
     chosen: Agreement
     random: Agreement
     low: Agreement
     high: Agreement
-    configs: int  # of the half that is ranked
+    configs: int  # in the ranked half
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Choose questions greedily, by the gain in correlation between their sum and that of all questions.
+    """Choose questions greedily by the gain in correlation between their sum and that of all questions.
 
     Covariances of different questions are halved. Each category has its share of the places, and a cluster at most its
-    own, rounded up, while another question is left. ``given`` are always in the set.
+    own, rounded up, while other questions are available. ``given`` are always in the set.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
@@ -75,7 +75,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
 
 
 def quotas(counts: Counter[int], size: int) -> dict[int, int]:
-    """Divide places by counts: whole numbers, the largest remainders first."""
+    """Divide places in proportion to counts: whole numbers, the largest remainders first."""
     total = counts.total()
     exact = {kind: size * count / total for kind, count in counts.items()}
     found = {kind: math.floor(share + _TINY) for kind, share in exact.items()}
@@ -86,7 +86,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Choose on one half of the configs and correlate on the other half, for 20 divisions at random."""
+    """Choose on one half of the configs and correlate on the other half, for 20 random divisions."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()
@@ -107,7 +107,7 @@ def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: S
 def agreements(whole: Doubles, parts: Doubles) -> Doubles:
     """Return Kendall's tau-b and Pearson's correlation of each part (parts, configs) with the whole (configs,).
 
-    Where a part has no differences it ranks nothing: 0. NaN where the whole has none.
+    A part without differences ranks nothing: 0. NaN if the whole has none.
     """
     one, other = np.triu_indices(len(whole), 1)
     rank = np.sign(np.round(whole[one] - whole[other], 9))

@@ -1,4 +1,4 @@
-"""Two configs compared by each metric, as the sweep that both belong to compares them."""
+"""Two configs compared by each metric, consistent with the comparison of their sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ from ragsweep.stats.verdict import shown_kind
 class Family:
     """The configs among which a pair is compared: those of its sweep, or the pair alone.
 
-    ``baseline`` is the declared baseline of the sweep, whose differences hold together; all other pairs hold together
-    with all pairs of the sweep.
+    ``baseline`` is the sweep's declared baseline, whose differences hold together; all other pairs hold together with
+    all pairs of the sweep.
     """
 
     results: Sequence[Result]
@@ -63,7 +63,7 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first, corrected for their ``family``; people's labels correct their metrics.
+    """Compare the second config with the first, corrected for their ``family``; human labels correct their metrics.
 
     Raises:
         InputError: No label of a labelled metric counts for an answer of one of the configs.
@@ -85,7 +85,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 
 
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
-    """Compare in each slice; where the candidate's longer context can only raise the metric, losses are excluded."""
+    """Compare in each slice; if the candidate's longer context can only raise the metric, losses are excluded."""
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []
     for part in by_slice(transform_amounts(matrix, unit), labels, rising=np.array(safe)):
@@ -96,7 +96,7 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 
 
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
-    """Correct a metric's difference by its labels; NaN where too few of them count."""
+    """Correct a metric's difference by its labels; NaN if too few of them count."""
     matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found, matrix.metric)

@@ -1,4 +1,4 @@
-"""What a race has saved, from the records of the configs that it dropped."""
+"""The savings of a race, from the records of the dropped configs."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from ragsweep.core.results import DROPPED, Result, Summaries
 
 
 class Saved(NamedTuple):
-    """Savings of a race: questions (of all questions times configs), calls, and money; NaN where unknown.
+    """Savings of a race: questions (of all questions times configs), calls, and money; NaN if unknown.
 
     Calls and money extrapolate the cost of the evaluated questions to the others. ``needed`` is the number of calls
     without a race.
@@ -38,6 +38,6 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def _spent(summaries: Summaries, what: str) -> float:
-    """Sum the cost of a result's answers and verdicts; money is NaN where a part is unknown."""
+    """Sum the cost of a result's answers and verdicts; money is NaN if partly unknown."""
     unknown = 0.0 if what == "calls" else math.nan
     return float(sum(usage.get(what, unknown) for usage in summaries.usage.values() if usage.get("calls")))

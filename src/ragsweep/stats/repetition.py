@@ -23,9 +23,9 @@ class VarianceShares:
     """The shares of the variance of a mean (or a mean difference), which add up to 1, and the effect of doubling each.
 
     ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if all were sampled once.
-    ``judge``: due to the judge's own noise; NaN if it judged once, when its noise counts as the answers'. ``twice_*``
-    are the widths of the interval with twice as many, relative to its present width. Of a config with one repetition
-    the answers' noise counts as the questions', and what repetitions would do to it is unknown.
+    ``judge``: due to the judge's noise; NaN if it judged once, when its noise counts as the answers'. ``twice_*`` are
+    the widths of the interval with twice as many, relative to its current width. For a config with one repetition the
+    answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -78,7 +78,7 @@ class _Repetitions(NamedTuple):
 
 
 def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
-    """Divide the variance of a config's mean, or of the difference of two; None where nothing is repeated or varies.
+    """Split the variance of a config's mean, or of the difference of two; None if nothing is repeated or varies.
 
     Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
     + var(judge) / (R S), over the number of questions, with R repetitions and S samples of the judge (Searle, Casella
@@ -90,7 +90,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     Args:
         results: One or two; the baseline first.
         matrix: Their scores of a metric, in rows of the same order.
-        share: Of the baseline's scores, which the others are compared with.
+        share: Share of the baseline's scores that the others are compared with.
     """
     tables = [_read(result.questions, matrix) for result in results]
     counts = tuple(table.scores.shape[1] for table in tables)
@@ -127,7 +127,7 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
 
 
 def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
-    """Read a config's repetitions of a metric; without any, one without noise."""
+    """Read a config's repetitions of a metric; without any, a single one without noise."""
     repeated, count = questions.repetitions, len(matrix.questions)
     if repeated is None or matrix.metric not in repeated.scores:
         return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
@@ -144,8 +144,8 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
     """Estimate the variance of each question's difference from its repetitions: (questions, 3) components.
 
     The first is the variance between repetitions, the second the judge's part in it, the third all of the judge's:
-    repetitions with one text share a judgement, and differ by nothing. NaN where a config's repetitions are too few by
-    failures.
+    repetitions with one text share a judgement, and differ by nothing. NaN if failures leave a config too few
+    repetitions.
     """
     planned = [table.scores.shape[1] for table in tables]
     scores = np.concatenate([table.scores - np.fmax.reduce(table.scores, axis=1)[:, None] for table in tables], axis=1)

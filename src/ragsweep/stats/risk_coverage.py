@@ -1,4 +1,4 @@
-"""Risk and coverage: the quality of answers when only those of high support are given.
+"""Risk and coverage: the quality of answers if only those with high support are given.
 
 The curve of coverage and quality of El-Yaniv and Wiener 2010, "On the Foundations of Noise-free Selective
 Classification". The answers that a generator refused are unknown, so that the curve ends at its own threshold.
@@ -37,13 +37,13 @@ def curve(
 ) -> list[CoveragePoint]:
     """Return the curve, from no answers to all answers of the generator.
 
-    Questions of equal support are answered together or not at all: there is one point for each support that occurs.
-    Empty where no answer has a support.
+    Questions of equal support are answered together: there is one point per distinct support. Empty if no answer has a
+    support.
 
     Args:
-        support: The generator's confidence in each answer; NaN where it has none.
+        support: The generator's confidence in each answer; NaN if missing.
         scores: The scores of the answers; NaN where not measured.
-        answerable: Whether there is an answer.
+        answerable: Whether each question has an answer.
         refused: Whether the generator itself declined.
         weights: Weights of the questions in shares and averages; None: equal weights.
     """
@@ -78,7 +78,7 @@ def curve(
 
 
 def best(points: Sequence[CoveragePoint]) -> CoveragePoint:
-    """Return the point with the best score over all questions; among equal ones that with the fewest answers.
+    """Return the point with the best score over all questions; among ties, the one with the fewest answers.
 
     It is the best in hindsight: on other questions the same threshold scores a little worse.
     """

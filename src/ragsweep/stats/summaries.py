@@ -1,4 +1,4 @@
-"""Summarise the scores of many questions: value, interval, and the reasons of missing scores."""
+"""Summarise the scores of many questions: value, interval, and the reasons for missing scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """Counts of each reason, of skipped questions (which lack what the metric needs), and of failed ones.
+    """Counts of each reason, of skipped questions (which lack a requirement of the metric), and of failed ones.
 
-    ``broken`` of the failed ones would have had a score without the failure; ``unanswered`` of these have no answer, so
-    that the metric might not have applied. To ``settled`` questions it does not apply because of the answer.
+    ``broken`` failed questions would otherwise have had a score; ``unanswered`` of these have no answer, so the metric
+    might not have applied. To ``settled`` questions it does not apply because of the answer.
     """
 
     counts: Mapping[str, int]
@@ -44,9 +44,9 @@ class ReasonCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """All scores of one config: one row a metric.
+    """All scores of one config: one row per metric.
 
-    ``weights`` are those of the questions; None: equal weights. ``unanswered`` marks the questions without an answer;
+    ``weights`` are the questions' weights; None: equal weights. ``unanswered`` marks the questions without an answer;
     None: there are none.
     """
 
@@ -86,13 +86,13 @@ class ScoreTable:
 
     @cached_property
     def _averaged(self) -> tuple[list[int], Doubles, Doubles]:
-        """Number the metrics that are summarised by a mean, and return the bounds of their values."""
+        """Number the metrics summarised by a mean, and return the bounds of their values."""
         means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
         bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
         return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons, once for metrics that share the same array."""
+        """Count the reasons, once for metrics that share an array."""
         counts = {}
         for codes in {id(codes): codes for codes in self.reasons}.values():
             numbers = codes.numbers if chosen is None else codes.numbers[chosen]
@@ -123,7 +123,7 @@ def collect_scores(
     weights: Doubles | None = None,
     unanswered: NDArray[np.bool_] | None = None,
 ) -> ScoreTable:
-    """Make one table of the metrics' scores, of questions with these weights; some of them may have no answer."""
+    """Make one table of the metrics' scores, for questions with these weights; some may have no answer."""
     rows = [scores[metric.name] for metric in metrics]
     values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
     return ScoreTable(metrics, values, reasons, weights, unanswered)
@@ -136,7 +136,7 @@ def _count_settled(by_reason: Mapping[str, int]) -> int:
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
     """Return the share of scored questions among those that could have been scored.
 
-    The metric applies to the same share of the unanswered questions as of the others.
+    The metric is assumed to apply to the same share of the unanswered questions as of the others.
     """
     applies = scored + reasons.broken - reasons.unanswered
     others = applies + reasons.settled

@@ -19,7 +19,7 @@ LIKELY_WORSE: Kind = "likely worse"
 SHOWN_WORSE: Kind = "shown worse"
 
 LIKELY = 0.9
-"""Least posterior probability of a better true mean at which a config is called likely better."""
+"""Minimum posterior probability of a better true mean for the verdict "likely better"."""
 
 
 class Beliefs(Protocol):
@@ -33,19 +33,19 @@ class Beliefs(Protocol):
         """Return the probability that the true mean of ``row`` is above that of ``other``."""
 
     def expected_gain(self, row: int, other: int) -> float:
-        """Return by how much ``row`` is better than ``other`` on average."""
+        """Return the expected lead of ``row`` over ``other``."""
 
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
 
 
 class PairVerdict(NamedTuple):
-    """How a config compares with another.
+    """The verdict on a config against another.
 
     "the same": equal scores on every question. "shown better", "shown worse": the interval, which holds for all
     comparisons of the sweep together, excludes 0, and the exact tests agree. "likely better", "likely worse": the
-    probability of a better true mean is above .9, or below .1. "equal": the interval lies within the margin, that is
-    ``within``. Else "open". ``probability`` is NaN where there are too few clusters.
+    probability of a better true mean is above .9, or below .1. "equal": the interval is within the margin, as flagged
+    by ``within``. Else "open". ``probability`` is NaN with too few clusters.
     """
 
     kind: Kind

@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A checked command: its experiments, its plan, and what is shown of them before the first job."""
+    """A checked command: its experiments, its plan, and what is displayed before the first job."""
 
     command: Command
     experiments: Sequence[Experiment]
     planned: Plan
     race: SweepRace | None
-    nodes: Sequence[Node]  # that may be computed
+    nodes: Sequence[Node]  # nodes that may be computed
     facts: Sequence[tuple[str, str]]
 
 
 def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Check what the configs of a command share, without loading anything; return the human labels of a sweep."""
+    """Check what a command's configs share, without loading anything; return the human labels of a sweep."""
     check_command(configs[0])
-    # The place of results cannot differ within a sweep: the results would not be found again.
+    # The location of results cannot differ within a sweep, or they would not be found again.
     for key in ("store", "tracking", "compute"):
         if any(values[key] != configs[0][key] for values in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
@@ -69,7 +69,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         command = with_directions(command, configs[0], experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         bound = bound_search(session, command, experiments)
-        del experiments[1:]  # the others only prove that each searched value composes
+        del experiments[1:]  # the others only check that each searched value composes
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
     needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
@@ -110,8 +110,8 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
         raise ConfigError(f"{WHERE}: a race compares a single number, but objective names {len(names)}")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
-            f"{WHERE}: drops configs by the objective alone, and could drop every one that meets"
-            " hydra.sweeper.constraints; give one of the two"
+            f"{WHERE}: drops configs by the objective alone, and could drop all that meet"
+            " hydra.sweeper.constraints; use only one of them"
         )
     settings = session.builder.build(command.race, WHERE).value
     configs = trial_names(command.search) if command.search else experiments
@@ -126,7 +126,7 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 
 
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Check a recorded baseline, and yield notes on it.
+    """Check a recorded baseline, and yield notes about it.
 
     Raises InputError if it does not exist, answered other questions, or lacks the objective.
     """
@@ -142,20 +142,20 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
-            f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
+            f"baseline={declared}: {' and '.join(lacking)} was not measured for it; declare it by overrides, which"
             " evaluates it here"
         )
     run = found.result.run
     now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
     if any(computed_otherwise(run, one) for one in now):
         yield (
-            f"baseline={declared}: with the same settings it was computed in another dtype, or by other versions of"
+            f"baseline={declared}: has the same settings but was computed with another dtype, or other versions of"
             " models or libraries; declare it by overrides, which evaluates it here"
         )
 
 
 def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Warn of metrics that fail on one question, before any paid call."""
+    """Warn about metrics that fail on one question, before any paid call."""
     faults: dict[str, str] = {}
     for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None

@@ -1,4 +1,4 @@
-"""The rules of a race that a config may name: the options of ``hydra/sweeper/race``."""
+"""The race rules that a config may name: the options of ``hydra/sweeper/race``."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,8 +13,8 @@ class BettingRace:
     """Drops configs that are shown to be worse than the best, by anytime-valid bets (see racing.Betting).
 
     Args:
-        margin: As for Betting.
-        level: As for Betting.
+        margin: As in Betting.
+        level: As in Betting.
         block: Questions between two decisions.
     """
 
@@ -31,7 +31,7 @@ class BettingRace:
         """
         low, high = metric.bounds
         if low is None or high is None:
-            raise ConfigError(f"{WHERE}: {metric.name} has no bounds, and cannot be raced; choose another objective")
+            raise ConfigError(f"{WHERE}: {metric.name} has no bounds, so it cannot be raced; choose another objective")
         rule = Betting(self.margin, self.level, high - low, bool(metric.higher_is_better))
         try:
             rule.check()

@@ -105,7 +105,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         context.ledger.names.check_free(name, "", job.experiment.signature)
         job.name = f"{name}: {job.name}"
     if context.labels:
-        context.terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
+        context.terminal.line("note", "judge.labels correct a sweep; for one config use ragsweep judge calibrate")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
@@ -190,14 +190,14 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
-    context.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
+    context.terminal.line("done", f'"{sweep.name}" is already finished; rerun=true runs it again')
     if ledger.is_writable:
         if context.tracker.identity:
             contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)
             if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
                 text = f"{len(sent)} results were missing from MLflow and have been restored"
                 context.terminal.line("sync", text)
-        sweep = ledger.sweep(sweep.id)  # its run may be new
+        sweep = ledger.sweep(sweep.id)  # its run may have changed
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     _show_summary(context, sweep, summary, values)
     return summary.results
@@ -227,7 +227,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    A sweep whose conclusion is interrupted becomes KILLED in the ledger and the tracker; the same command concludes it.
+    A sweep with an interrupted conclusion becomes KILLED in the ledger and the tracker; the same command concludes it.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:

@@ -27,7 +27,7 @@ class EmbedderContract(Contract):
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """In float32, whatever the model computes in; an empty list is accepted."""
+        """In float32, whatever dtype the model uses; an empty list is accepted."""
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32
@@ -37,7 +37,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """Counts are one a text; a long text has more tokens than a short one."""
+        """There is one count per text; a long text has more tokens than a short one."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32

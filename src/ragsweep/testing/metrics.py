@@ -99,7 +99,7 @@ class MetricContract(Contract):
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """There are one value and one reason a question; a reason if and only if the value is NaN."""
+        """There is one value and one reason per question; a reason if and only if the value is NaN."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
@@ -109,7 +109,7 @@ class MetricContract(Contract):
         self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))
 
     def test_no_questions_give_no_scores(self) -> None:
-        """An empty partition is no error."""
+        """An empty partition is not an error."""
         self._check(self.metric.score(example(order=[])), 0)
         self._check(self.metric.score(answered([], self.metric)), 0)
 

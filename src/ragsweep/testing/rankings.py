@@ -52,7 +52,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class RankingContract(Contract, ABC):
-    """Laws of a part that builds an index of chunks and ranks them by it: of texts for a retriever, else of vectors."""
+    """Laws of a part that builds an index of chunks and ranks them: of texts for a retriever, else of vectors."""
 
     part: Any
 

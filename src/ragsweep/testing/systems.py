@@ -1,4 +1,4 @@
-"""The contract of an existing system, as tests: ``class TestMine(SystemContract): part = Mine``."""
+"""The contract of an external system, as tests: ``class TestMine(SystemContract): part = Mine``."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Add questions by hand: passages that a search proposes, and the entry of the chosen passage."""
+"""Add questions by hand: passages proposed by a search, and the entry of the chosen passage."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ PROPOSED = 8  # number of proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
-    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, deduplicated."""
+    """Return, for each question, the best sentence of each of its ``count`` best chunks by BM25, deduplicated."""
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
@@ -63,7 +63,7 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
     for number, (other, question) in enumerate(read):
         if question.text == entry["question"]:
             if not lacks_evidence(other):
-                raise InputError(f'{question.where}: has this question already, as "{question.id}"')
+                raise InputError(f'{question.where}: already has this question, as "{question.id}"')
             earlier = (other.get("audit") or {}).get("reviews") or []
             audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
             rows = [one for one, _ in read]
@@ -89,5 +89,5 @@ def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Read the golden file to extend. Raises InputError for faults, and for a format other than JSON lines."""
     read = read_set(path)
     if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
-        raise InputError(f"{path}: to add to it, write it as plain JSON lines")
+        raise InputError(f"{path}: to add questions, convert it to plain JSON lines")
     return read

@@ -1,4 +1,4 @@
-"""Take new questions from production logs, deduplicated, with evidence that BM25 proposes."""
+"""Take new questions from production logs, deduplicated, with evidence proposed by BM25."""
 
 import unicodedata
 from collections import Counter
@@ -67,7 +67,7 @@ def read_log(path: Path) -> list[str]:
 def find_question(value: Any) -> str:
     """Return the question in an application's input: a text, an object with one, or messages; empty without one.
 
-    Raises ValueError, with the field, for a text or a list that spells out structure of another shape.
+    Raises ValueError, with the field, for a text or list that spells out structure of another shape.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -84,9 +84,9 @@ def find_question(value: Any) -> str:
 
 
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
-    """Choose the questions of a log that are not in a set; blank ones are ignored.
+    """Choose the questions of a log that are not in a set; blank questions are ignored.
 
-    Without ``embed``, which embeds texts as unit vectors, only questions of the same words are duplicates.
+    Without ``embed``, which embeds texts as unit vectors, only questions with the same words are duplicates.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -106,7 +106,7 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop questions similar to one of the set, or to a more frequent one; add their counts to the latter."""
+    """Drop questions similar to one in the set, or to a more frequent one; add their counts to the latter."""
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
@@ -121,12 +121,12 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries with evidence that BM25 proposes; ``has_weights``: weight entries by frequency."""
+    """Return silver entries with evidence proposed by BM25; ``has_weights``: weight entries by frequency."""
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):
         found = _evidence(passages[0], chunks) if passages else {}
-        how = "evidence proposed by BM25" if found else "no document has a word of it"
+        how = "evidence proposed by BM25" if found else "no document contains any of its words"
         entry = {
             "schema_version": SCHEMA_VERSION,
             "id": content_hash(["log", normal_words(one.text)])[:16],

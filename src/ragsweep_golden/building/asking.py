@@ -22,7 +22,7 @@ from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWER
 
 LEAST = 200  # fewest characters of a chunk to generate questions from
 A_CHUNK = 3  # most questions of a chunk
-SPARE = 1.3  # factor by which requests exceed the wanted number, since some questions are rejected
+SPARE = 1.3  # requests per wanted question, since some questions are rejected
 _LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {
     "out_of_database": "asks for a thing of the topic that the documents do not contain",
@@ -138,7 +138,7 @@ class ModelAsker:
         sources: Sources,
         needed: Sequence[str],
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield each chunk with its language and the model's questions for it, in the chunks' order."""
+        """Yield each chunk with its language and the model's questions for it, in chunk order."""
         requests = [
             Request(
                 f"Language: {_LANGUAGES[language]}. {task}",

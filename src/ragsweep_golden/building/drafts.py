@@ -12,7 +12,7 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
-LISTED = 50  # number of BM25's best chunks of a question, from which the distractors are taken
+LISTED = 50  # number of BM25's best chunks per question, from which distractors are taken
 Span = tuple[int, int, int]  # document, start and end (exclusive) in characters
 
 
@@ -42,8 +42,8 @@ class Candidate(NamedTuple):
 class Draft:
     """A question, its sources, and its validation.
 
-    ``document`` and ``chunk`` are the positions of the question's source; None for a question about nothing in
-    the corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before the validation.
+    ``document`` and ``chunk`` are the positions of the question's source; None for a question about nothing in the
+    corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before validation.
     """
 
     question: str
@@ -68,7 +68,7 @@ class Draft:
 
     @property
     def answerable(self) -> bool:
-        """Whether the corpus has the answer."""
+        """Whether the corpus contains the answer."""
         return not self.unanswerable_type
 
     def validated(self, status: str, method: str, score: float, reason: str = "") -> Draft:
@@ -114,12 +114,12 @@ class Sources:
         return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
-        """Return the name of a chunk: its document and its number there."""
+        """Return a chunk's name: its document and its number there."""
         document = self.documents[chunk]
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the chunks that overlap a draft's evidence, else the chunk that it was made from."""
+        """Return the chunks that overlap a draft's evidence, else its source chunk."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -136,7 +136,7 @@ class WantedSet(NamedTuple):
     """The composition of a set.
 
     ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
-    ``minimums``: lowest count of an unanswerable type.
+    ``minimums``: minimum count per unanswerable type.
     """
 
     questions: int

@@ -16,7 +16,7 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
-DEEPEST = 20  # rank by BM25 at which a passage reaches the highest difficulty
+DEEPEST = 20  # BM25 rank at which a passage reaches the highest difficulty
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)
@@ -24,14 +24,14 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 
 
 def difficulty(overlap: float, rank: int) -> float:
-    """Return a difficulty from 0 to 1: half for words not in the passage, half for the passage's rank (from 0)."""
+    """Return a difficulty from 0 to 1: half by words missing from the passage, half by the passage's rank (from 0)."""
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
-    """Return the entries of validated drafts; rejected ones become entries as well, with their status.
+    """Return the entries of validated drafts, including rejected ones with their status.
 
-    The rank of a passage is that for the question; the distractors are the best for question and evidence together.
+    A passage is ranked for the question; the distractors are ranked for question and evidence together.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])

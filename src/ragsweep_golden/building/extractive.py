@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""Number and share of sentences above which a subject is too common for a question about a single fact."""
+"""Number and share of sentences above which a subject is too common for a single-fact question."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -59,7 +59,7 @@ def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _unwrapped(source: str, form: Derived) -> str:
-    """Join the lines of each paragraph: its line breaks are spaces in the source, and begin no block."""
+    """Join the lines of each paragraph: line breaks that start no block become spaces."""
     signs = list(form.text)
     for position, sign in enumerate(signs[1:-1], 1):
         if sign == "\n":
@@ -94,12 +94,12 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> its question types: the first type in the wanted mix is used, else the first of all."""
+"""Pattern -> its question types: the first type in the wanted mix applies, else the first."""
 _CODED = ("code_lookup",)
 
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
-    """Make a draft of every question that the rules find in sentences of one language, in document order."""
+    """Draft every question that the rules find in sentences of one language, in document order."""
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     by_rule = ask_by_rule(found, language)
     asked = [one for one in by_rule if is_about(one.question, _page(one.sentences[0], corpus, marks), language)]
@@ -180,7 +180,7 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two definitions of a document that share a content word, in different chunks."""
+    """Yield a question for every two definitions in a document that share a content word, in different chunks."""
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk

@@ -26,7 +26,7 @@ from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
-VERSION = "4"  # version of the rules: raised if the same corpus would give other questions
+VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> documents
 
@@ -121,7 +121,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: by the model first, then the specific ones by rule."""
+    """Make answerable questions: first by the model, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():

@@ -1,4 +1,4 @@
-"""The rules that make a question from a sentence, by language."""
+"""The rules that turn a sentence into a question, by language."""
 
 import re
 from collections.abc import Callable, Mapping

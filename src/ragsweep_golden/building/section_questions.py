@@ -14,7 +14,7 @@ LONGEST_NAME = 10  # most words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # compared characters of a word
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Verbs of headings. A verb that is a noun as well is recognised by the next word."""
+"""Verbs of headings. A verb that is also a noun is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
@@ -82,7 +82,7 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence with most words of a heading, at least half of them; the first on a tie.
+    """Return the sentence with the most words of a heading, at least half of them; the first on a tie.
 
     For an action, only instructions with its verb are considered.
     """
@@ -104,7 +104,7 @@ def _lower_common_words(name: str, inside: frozenset[str]) -> str:
 
 
 def _question(name: str, action: str, language: str) -> str:
-    """Return a heading's question, or the question how to perform its action."""
+    """Return a heading's question, or the question of how to perform its action."""
     if not action:
         return f"{name.rstrip('? ')}{'?' if language == 'en' else ' ?'}"
     return f"How do you {action}?" if language == "en" else f"Comment {action} ?"

@@ -24,7 +24,8 @@ def drop_copies(
     """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
     ``questions`` and ``passages`` are unit vectors; without them, only literal duplicates are found. ``independent`` is
-    the lowest cosine of a near-copy. Return the positions of the kept entries, and of the dropped ones with the reason.
+    the lowest cosine of a near-copy. Returns the positions of the kept entries, and of the dropped ones with the
+    reason.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
@@ -34,7 +35,7 @@ def drop_copies(
         nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
         own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
         if words in seen or nearest >= DUPLICATE:
-            dropped[n] = f"a question before it is the same (similarity {max(nearest, 0):.2f})"
+            dropped[n] = f"duplicates an earlier question (similarity {max(nearest, 0):.2f})"
         elif own >= independent:
             dropped[n] = f"repeats its passage (similarity {own:.2f})"
         else:
@@ -46,7 +47,7 @@ def drop_copies(
 def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
     """Choose answerable and unanswerable questions, in input order.
 
-    If there are too few unanswerable questions the set is smaller, to keep their share.
+    If there are too few unanswerable questions, the set is smaller, to keep their share.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]

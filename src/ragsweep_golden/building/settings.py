@@ -39,14 +39,14 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
     if mix not in values["mixes"]:
         raise ConfigError(f"mix: {mix!r}{nearest(str(mix), values['mixes'])}")
     if strata["by"] not in ("folder", "clusters"):
-        raise ConfigError(f"strata.by: {strata['by']!r}; it is folder or clusters")
+        raise ConfigError(f"strata.by: must be folder or clusters, got {strata['by']!r}")
     if not isinstance(values["questions"], int) or values["questions"] < 1:
-        raise ConfigError(f"questions: must be a whole number from 1, given {values['questions']!r}")
+        raise ConfigError(f"questions: must be a whole number of at least 1, got {values['questions']!r}")
     if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
-        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, given {values['unanswerable']!r}")
+        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, got {values['unanswerable']!r}")
     for kind in values["minimums"]:
         if kind not in UNANSWERABLE_TYPES:
-            raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
+            raise ConfigError(f"minimums.{kind}: unknown type{nearest(kind, UNANSWERABLE_TYPES)}")
     return BuildSettings(
         languages=tuple(LANGUAGES) if language == "auto" else (language,),
         questions=values["questions"],

@@ -1,4 +1,4 @@
-"""Recognise questions and answers that cannot be read without the text around them."""
+"""Recognise questions and answers that depend on the text around them."""
 
 import re
 

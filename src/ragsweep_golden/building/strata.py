@@ -53,12 +53,12 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
 
     Each stratum has at least the fewest questions and at most its cap, rounded up; the excess of a capped stratum goes
-    to the others, in proportion. The sum is ``questions`` where the caps allow it. Raises ConfigError for priorities
-    other than 1 to 4.
+    to the others, in proportion. The sum is ``questions`` if the caps allow it. Raises ConfigError for priorities other
+    than 1 to 4.
     """
     for one in strata:
         if not 1 <= one.priority <= len(quotas.shares):
-            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, given {one.priority}")
+            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, got {one.priority}")
     of_priority = Counter[int]()
     for one in strata:
         of_priority[one.priority] += one.chunks
@@ -71,7 +71,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     caps = {one.name: math.ceil(one.chunks * quotas.cap) for one in strata if one.chunks}
     given = {name: min(quotas.fewest, caps[name]) for name in weights}
     while sum(given.values()) < min(questions, sum(caps.values())):
-        # Sainte-Laguë, one question at a time: the stratum that is furthest behind its share.
+        # Sainte-Laguë, one question at a time: for the stratum furthest behind its share.
         open_ones = [name for name in weights if given[name] < caps[name]]
         furthest = max(open_ones, key=lambda name: (weights[name] / (given[name] + 0.5), name))
         given[furthest] += 1

@@ -38,7 +38,7 @@ def draft_unanswerable(
 
 
 def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | Sentence | None = None) -> Draft:
-    """Return a question of a source; ``method``: ``retrieval`` if a search of all chunks confirms the reason."""
+    """Return a question with its source; ``method``: ``retrieval`` if a search of all chunks confirms the reason."""
     document, chunk = (source.document, source.chunk) if source else (None, None)
     return Draft(text, "", "rule", pattern, document=document, chunk=chunk, checked=checked, method=method)
 
@@ -77,7 +77,7 @@ def _false(
         wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
         if not search.names(wrong):
             question = fill(texts(language, "false_number")[0], lower_start(wrong, inside))
-            why = f"no chunk has it with {int(number[0]) + 7}"
+            why = f"no chunk contains it with {int(number[0]) + 7}"
             yield _draft(question, "number changed", why, "retrieval", source)
     defined = [one for one in named if one.pattern == "definition" and len(one.answer) <= LONGEST_DESCRIPTION]
     for one, other in zip(defined, [*defined[1:], *defined[:1]], strict=True):
@@ -89,7 +89,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Make questions with a pronoun that has no referent, in place of a question's subject or alone."""
+    """Make questions with a pronoun that has no referent, either instead of a question's subject or alone."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):
@@ -119,7 +119,7 @@ def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 
 
 def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Ask for a picture or a video, which a text corpus does not contain."""
+    """Ask for a picture or a video, which a text corpus cannot contain."""
     patterns = texts(language, "shown")
     for n, one in enumerate(named):
         if not search.is_shown(one.subject):

@@ -15,7 +15,7 @@ COMPARED = 512  # characters at the start of the passage that are compared with 
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate or reject answerable drafts, given the text of the chunks of each, in their order.
+    """Validate or reject answerable drafts, each with the text of its chunks.
 
     The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity.
     """

@@ -13,7 +13,7 @@ from typing import Any
 from ragsweep_golden.sets.entries import LANGUAGES
 
 CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
-"""Matches code, which no rule can ask about."""
+"""Matches code, which the rules skip."""
 
 
 @cache

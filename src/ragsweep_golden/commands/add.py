@@ -56,10 +56,10 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: Any, file: Path) -> dict[str, str]:
-    """Return the given question, or the questions of the file without evidence, each with its right answer."""
+    """Return the given question, or the questions of the file without evidence, each with its correct answer."""
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1 or (not given and (options.answer or options.take is not None)):
-        raise ConfigError(f"golden add: give one question, in quotes, not {len(given)}")
+        raise ConfigError(f"golden add: must be one question, in quotes, got {len(given)}")
     if given:
         return {given[0]: options.answer}
     return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
@@ -67,7 +67,7 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
 
 def _passage(found: Sequence[Place], number: int) -> Place:
     if not 1 <= number <= len(found):
-        raise ConfigError(f"golden add: --take {number}: the passages are 1 to {len(found)}; other words find others")
+        raise ConfigError(f"golden add: --take {number}: there are passages 1 to {len(found)}; rephrase to find others")
     return found[number - 1]
 
 
@@ -80,7 +80,7 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
         text = " ".join(corpus.texts[one.document][one.start : one.end].split())
         yield paragraphs(f"{number:>2}", Statement("", f"{corpus.ids[one.document]}: {text}"))
     if not found:
-        yield lines(Statement("RESULT", "no document has a word of the question."))
+        yield lines(Statement("RESULT", "no document contains a word of the question."))
 
 
 def _ask(count: int) -> int | None:

@@ -49,7 +49,7 @@ def build(arguments: Sequence[str]) -> int:
     rules = {gate: of_gate[gate] for gate in profile.gates}
     services, corpus, embed = ServiceSession(), inputs.given_corpus, inputs.embed
     if corpus is None:
-        raise ConfigError("golden build: give the documents: corpus=FOLDER or FILE")
+        raise ConfigError("golden build: specify the documents: corpus=FOLDER or FILE")
     if settings.clusters and embed is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
     spans, terminal = inputs.split(corpus), Terminal.current()
@@ -94,7 +94,7 @@ def _with_embedder(given: Sequence[str]) -> list[str]:
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
-    """Yield the types of the set beside the wanted ones, and the dropped questions, with ids if they fail a gate."""
+    """Yield the types found and wanted, and the dropped questions, with ids if they fail a gate."""
     wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
     mix = compare_mix(built.entries, wanted)
     left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
@@ -110,7 +110,7 @@ def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
         if count:
             yield Statement("", f"{count:,} times: {fault}", {"replies": count})
     if asker and asker.failures:
-        yield Statement("", "The calls that failed are made again by the same command.", {"failures": asker.failures})
+        yield Statement("", "The same command repeats the failed calls.", {"failures": asker.failures})
 
 
 def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
@@ -120,13 +120,13 @@ def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
 
 
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
-    """Yield remedies for a set with too few questions, or with a failed gate that a setting decides."""
+    """Yield remedies for a set with too few questions, or with a failed gate that depends on a setting."""
     if not any(one["answerable"] for one in built.entries):
-        yield "No sentence could be asked about by rule: that takes whole sentences in English or French."
-        yield "llm=openai llm.model=NAME has a model write the questions."
+        yield "The rules found no questions: they need whole sentences in English or French."
+        yield "llm=openai llm.model=NAME generates them with a model."
     if len(built.entries) < settings.questions:
-        yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more that are specific."
-        yield "llm=openai llm.model=NAME has a model write more."
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more specific ones."
+        yield "llm=openai llm.model=NAME generates more with a model."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
         yield "Documents without folders are divided by similarity with strata.by=clusters."
@@ -146,7 +146,7 @@ class PhaseJudge:
     strata: dict[str, str] = field(default_factory=dict)
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
-        """Return a set as the input of the gates."""
+        """Return a set as input of the gates."""
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
@@ -172,6 +172,6 @@ def _summary(results: Sequence[GateResult]) -> str:
 def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
     """Return the golden file and the folder of the phases. Raises ConfigError if ``out`` is missing."""
     if not values["out"]:
-        raise ConfigError("golden build: give the destination: out=FOLDER, or out=FILE.jsonl")
+        raise ConfigError("golden build: specify the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()
     return (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)

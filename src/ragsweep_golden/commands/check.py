@@ -16,9 +16,9 @@ from ragsweep_golden.gates.mix import compare_mix, read_quotas
 from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
 from ragsweep_golden.sets.entries import as_entry
 
-_ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
-not found with the nearest passage. Print the version and digest of a file that is read without fault, and its last
-changes, and with quotas= the categories beside their wanted shares. Exit status: 0 no fault, 1 faults or quotas that
+_ABOUT = """List all faults for which an evaluation rejects a golden file, in file order; for an anchor that is
+not found with the nearest passage. Print the version and digest of a file without faults, and its last
+changes, and with quotas= the categories with their wanted shares. Exit status: 0 no fault, 1 faults or quotas that
 are not met, 2 files that cannot be read."""
 
 

@@ -33,7 +33,7 @@ def export(arguments: Sequence[str]) -> int:
     if name not in _FORMATS:
         raise ConfigError(f'golden export: format="{name}"{nearest(name, _FORMATS)}')
     if not values["out"]:
-        raise ConfigError("golden export: give the destination: out=FILE, or out=FOLDER for beir and trec")
+        raise ConfigError("golden export: specify the destination: out=FILE, or out=FOLDER for beir and trec")
     given, out = inputs.read_set(), Path(str(values["out"])).expanduser()
     kept = [n for n, entry in enumerate(given.entries) if not is_rejected(entry)]  # as in an evaluation
     entries, questions = [given.entries[n] for n in kept], [given.questions[n] for n in kept]

@@ -88,8 +88,8 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
         for key in ("threshold", "highest"):
             given = rule.get(key, 0)
             if isinstance(given, bool) or not isinstance(given, int | float):
-                raise ConfigError(f"gates.{gate}.{key}: must be a number, given {given!r}")
+                raise ConfigError(f"gates.{gate}.{key}: must be a number, got {given!r}")
         if not isinstance(rule.get("blocking"), bool):
-            raise ConfigError(f"gates.{gate}.blocking: must be true or false, given {rule.get('blocking')!r}")
+            raise ConfigError(f"gates.{gate}.blocking: must be true or false, got {rule.get('blocking')!r}")
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     return rules

@@ -69,7 +69,7 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
 
 
 def _faults(one: GateResult) -> list[str]:
-    """List the questions that fail a gate that has not passed."""
+    """List the questions that fail a gate that did not pass."""
     if one.verdict == judging.PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]

@@ -26,7 +26,7 @@ _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as si
 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
 
 _WORDS = """the golden file, created if missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
-or traces=MLFLOW_URI experiment=NAME; embedder=minilm leaves out similar questions too"""
+or traces=MLFLOW_URI experiment=NAME; embedder=minilm also skips similar questions"""
 
 _SHOWN = 10
 
@@ -55,9 +55,9 @@ def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:
-        raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")
+        raise InputError(f"{file}: {counted(without, 'question')} without a weight; add it, or omit --weights")
     if entries and not has_weights and without < len(entries):
-        raise InputError(f"{file}: its questions have a weight; --weights gives the new ones theirs")
+        raise InputError(f"{file}: its questions have a weight; add --weights for the new ones")
     return entries
 
 
@@ -65,7 +65,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
     log, traces, experiment = values["log"], values["traces"], values["experiment"]
     if options.model:
         if log is not None:
-            raise ConfigError("golden harvest: --model and log=FILE: give one of the two")
+            raise ConfigError("golden harvest: --model and log=FILE: use only one of them")
         registry = Mlflow(traces, "ragsweep").registry()
         since = read_since(options.since or "7d", time.time())
         found, skipped = read_traces(registry, registry.find(options.model), since, experiment)
@@ -75,7 +75,9 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
     if options.since:
         raise ConfigError("--since: needs --model; all questions of a log or an experiment are taken")
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
-        raise ConfigError("golden harvest: give --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME")
+        raise ConfigError(
+            "golden harvest: needs --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME"
+        )
     if log is not None:
         return read_log(Path(str(log)).expanduser())
     return [_traced_question(inputs) for inputs in read_root_inputs(str(traces), str(experiment))]
@@ -95,7 +97,7 @@ def _blocks(found: Harvest, questions: Sequence[str], file: Path, corpus: str) -
     blank = sum(not question.strip() for question in questions)
     text = (
         f"{counted(len(questions), 'record')}, {blank:,} without a question; "
-        f"{counted(found.different, 'different question')}: {found.known:,} in the file before, "
+        f"{counted(found.different, 'different question')}: {found.known:,} already in the file, "
         f"{found.similar:,} similar to others, {len(found.new):,} added to {file}, silver."
     )
     counts = {"records": len(questions), "blank": blank, "different": found.different, "new": len(found.new)}

@@ -33,13 +33,13 @@ def import_(arguments: Sequence[str]) -> int:
     _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
     values, file = inputs.values, inputs.file
     if not values["out"]:
-        raise ConfigError("golden import: give the destination: out=GOLDEN.jsonl")
+        raise ConfigError("golden import: specify the destination: out=GOLDEN.jsonl")
     out = Path(str(values["out"])).expanduser()
     if out.exists() and not values["overwrite"]:
-        raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
+        raise ConfigError(f"golden import: {out} exists already; choose another out=, or overwrite=true")
     corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
-        raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
+        raise ConfigError("golden import: specify a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
@@ -52,7 +52,7 @@ def import_(arguments: Sequence[str]) -> int:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Read a set with the reader that ``dataset=`` names; also write the documents that only SQuAD's file contains."""
+    """Read a set with the reader of ``dataset=``; also write SQuAD's documents, which only its file contains."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
     corpus = dataset.corpus
@@ -76,7 +76,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
         *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
     ]
     yield paragraphs("LOST", (Statement("", text) for text in lost))
-    why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
+    why = "not in the corpus" if corpus else "specify the documents, corpus=FOLDER or FILE"
     for identifier, text in imported.unfound:
         named = f'"{identifier}": {" ".join(text.split())[:80]} ({why})'
         yield lines(Statement("NOT FOUND", named, {"question": identifier}))
@@ -88,7 +88,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
     yield paragraphs("RESULT", Statement("", text, {"questions": rows, "evidence": evidence, **counts}))
     if corpus:
         check = next_step("check", out, f"corpus={corpus}")
-        steps = [*evidence_step(imported.entries, out, corpus), Statement(check, "list what an evaluation refuses")]
+        steps = [*evidence_step(imported.entries, out, corpus), Statement(check, "list what an evaluation rejects")]
         yield Statements(steps, "commands")
 
 

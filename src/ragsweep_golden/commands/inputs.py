@@ -34,7 +34,7 @@ from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
-OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
+OTHER_LAYOUT = "read a set of another layout with dataset=beir dataset.path=FOLDER, or convert it with golden import"
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
@@ -49,13 +49,13 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
-        raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
+        raise ConfigError(f"golden {command}: one file at a time, got {', '.join(files)}")
     settings = [word for word in options.words if "=" in word]
     return options, Inputs(command, settings, files[0] if files else None)
 
 
 class Given(NamedTuple):
-    """A golden set as given: its entries, the question that an evaluation reads of each, and its own corpus, if any."""
+    """A golden set as given: its entries, each one's question as read by an evaluation, and its own corpus, if any."""
 
     entries: list[dict[str, Any]]
     questions: Sequence[Question]
@@ -63,7 +63,7 @@ class Given(NamedTuple):
 
 
 class Inputs:
-    """The config of a subcommand, and what it names; each part is built once, and each text embedded once."""
+    """The config of a subcommand and its inputs; each part is built once, and each text embedded once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
         """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
@@ -78,7 +78,7 @@ class Inputs:
     def path(self) -> Path:
         """The path of the golden file; raises ConfigError if none is given."""
         if self.file is None:
-            raise ConfigError(f"golden {self.command}: give the golden file")
+            raise ConfigError(f"golden {self.command}: specify the golden file")
         return Path(self.file).expanduser()
 
     @cached_property
@@ -90,7 +90,7 @@ class Inputs:
     def corpus(self) -> Corpus:
         """The corpus that ``corpus=`` names; raises ConfigError if none is given."""
         if self.given_corpus is None:
-            raise ConfigError(f"golden {self.command}: give the documents, corpus=FOLDER or FILE")
+            raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
         return self.given_corpus
 
     def read_set(self) -> Given:
@@ -99,7 +99,7 @@ class Inputs:
         Raises ConfigError if neither or both are given, and InputError for faults of the files.
         """
         if (self.file is None) == ("dataset" not in self.values):
-            raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
+            raise ConfigError("specify the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
         if self.file is not None:
             faults = Faults()
             read = read_entries(self.path, faults)
@@ -134,7 +134,7 @@ class Inputs:
 
 
 def next_step(command: str, *words: object) -> str:
-    """Return a command of ``ragsweep golden`` as it is typed."""
+    """Return a ``ragsweep golden`` command as typed."""
     return shlex.join(["ragsweep", "golden", command, *map(str, words)])
 
 
@@ -142,7 +142,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
     """Yield the command that adds evidence to entries without any; nothing if all have evidence."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
-        text = f"take the evidence of {counted(lacking, 'question')} without any"
+        text = f"choose the evidence for {counted(lacking, 'question')} without any"
         yield Statement(next_step("add", file, f"corpus={corpus}"), text, {"questions": lacking})
 
 

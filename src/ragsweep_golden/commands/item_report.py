@@ -17,7 +17,7 @@ from ragsweep.stats.items import FEWEST, Items, Suspect, find_unanimous
 from ragsweep.stats.mini_set import Agreement, Estimate
 
 FORMAT = "ragsweep.items/1"
-MOST = 10  # most questions of a kind in the list for people
+MOST = 10  # maximum listed questions of a kind
 _TEXT = 70
 
 

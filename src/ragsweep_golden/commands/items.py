@@ -56,9 +56,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     add_path(parser)
     options = parser.parse_args(arguments)
     if options.mini and not options.golden:
-        raise ConfigError("golden items: --mini takes its lines from the golden file; give it with --golden FILE")
+        raise ConfigError("golden items: --mini copies lines of the golden file; specify it with --golden FILE")
     if not 0 < options.share < 1:
-        raise ConfigError(f"golden items: --share must be between 0 and 1, given {options.share:g}")
+        raise ConfigError(f"golden items: --share must be between 0 and 1, got {options.share:g}")
     return options
 
 
@@ -68,7 +68,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
             fact = f"has another golden set, partition or corpus than {first}"
-            raise InputError(f"{name}: {fact}; give sweeps of the same")
+            raise InputError(f"{name}: {fact}; use sweeps on the same one")
     pooled = [result for results in sweeps.values() for result in results]
     complete = [result for result in pooled if result.run.state == COMPLETE]
     if not complete:
@@ -88,13 +88,13 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
     if not scores.size:
         raise InputError(f"{metric}: no question has a score in all configs")
     if scores.min() < -TINY or scores.max() > 1 + TINY:
-        fact = "has scores beyond 0 and 1, so no question is passed or failed"
-        raise ConfigError(f"{metric}: {fact}; name another --metric")
+        fact = "has scores outside 0 to 1, so no question is passed or failed"
+        raise ConfigError(f"{metric}: {fact}; choose another --metric")
     rows, given = distinct_rows(scores), len(matrix.configs)
     matrix, scores = matrix.select_configs(rows), scores[rows]
     texts = dict(zip(results[0].questions["question_id"], results[0].questions["question"], strict=True))
     if given > len(rows):
-        notes = [*notes, f"{counted(given - len(rows), 'config')} with the scores of another one"]
+        notes = [*notes, f"{counted(given - len(rows), 'config')} with the same scores as another"]
     if missing := len(texts) - len(matrix.questions):
         notes = [*notes, f"{counted(missing, 'question')} without a score in all configs, left out"]
     report = ItemReport(matrix, scores, [str(texts[name]) for name in matrix.questions], notes)
@@ -112,7 +112,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
         InputError: There are too few configs, or the file is not the sweeps' golden set.
     """
     if report.items is None:
-        raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, given {len(report.scores)}")
+        raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}")
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]
     given = dict(zip(ids, result.questions.get("category") or [""] * len(ids), strict=True))
@@ -136,6 +136,6 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
         faults.add(str(golden), f'no line has the question "{name}" of the sweeps')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
-        raise InputError(f"{golden}: is one JSON array; --mini copies lines, so give JSON lines")
+        raise InputError(f"{golden}: is one JSON array, but --mini copies lines; convert it to JSON lines")
     with record_change(target, "items", user_name(), source=golden):
         write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))

@@ -48,7 +48,7 @@ def pool(arguments: Sequence[str]) -> int:
     options, inputs = read_inputs(parser, arguments)
     values = inputs.values
     if inputs.file is None or not values["golden"] or not values["out"]:
-        raise ConfigError("golden pool: give one sweep, golden=FILE and out=FILE.jsonl")
+        raise ConfigError("golden pool: specify one sweep, golden=FILE and out=FILE.jsonl")
     ledger = open_ledger(options.path)
     sweep = find_sweep_record(ledger, options.path, inputs.file)
     configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
@@ -86,7 +86,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
     corpus = inputs.given_corpus
     if corpus is None:
         if (dataset := session.recorded_dataset(result)) is None:
-            raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
+            raise InputError("the corpus of the sweep is missing or has changed since; set the original with corpus=")
         return dataset.corpus
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]

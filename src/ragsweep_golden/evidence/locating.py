@@ -10,13 +10,13 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
 from ragsweep_golden.evidence.quotes import best_sentence, shortest_anchor
 
-LEAST_SHARED = 0.6  # lowest share of a text's words in the nearest passage at which the passage counts as the text
+LEAST_SHARED = 0.6  # minimum share of a text's words in the nearest passage for a match
 _CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
 _LONG = 30  # fewest words of a text that is quoted by its best sentence
 
 
 class GivenText(NamedTuple):
-    """A text with an answer; ``document`` is its document, if known; ``exact``: match verbatim only."""
+    """A text that contains an answer; ``document`` is its document, if known; ``exact``: match verbatim only."""
 
     text: str
     document: str | None = None
@@ -81,8 +81,8 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
     """Return a short anchor in a passage, and its start if it is repeated.
 
-    It is taken from the right answer if the passage contains it verbatim, else from the sentence of a long
-    passage that is most similar to question and answer, else from the passage.
+    It is taken from the correct answer if the passage contains it verbatim, else from the sentence of a long passage
+    that is most similar to question and answer, else from the passage.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

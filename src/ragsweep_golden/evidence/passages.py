@@ -13,7 +13,7 @@ from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
 SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
-SHORTEST_WORD = 4  # fewest characters of a word of an answer that is searched for
+SHORTEST_WORD = 4  # minimum characters of a searched word of an answer
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 _REACH = 200  # characters before and after an anchor that are compared
 _EDGE = ""  # neighbour of the first and of the last word of a document
@@ -60,7 +60,7 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
 
 
 def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
-    """Return the words before an anchor, the nearest first, and those after it."""
+    """Return the words before an anchor, nearest first, and those after it."""
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
     first = [_EDGE] if span[0] <= _REACH else []
     last = [_EDGE] if span[1] + _REACH >= len(text) else []

@@ -18,15 +18,15 @@ FEWEST_WORDS = 5
 Two characters of a script without spaces count as one word.
 """
 
-_MOST_WORDS = 40  # most words of a quote of evidence that is shorter than the fewest
+_MOST_WORDS = 40  # maximum words of a quote around evidence with too few words
 _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likely boundary of chunks
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     """Return the shortest quote of evidence that is unique in a document, and None.
 
-    It lies within the evidence, or around evidence of fewer than five words; a word that the span cuts is included.
-    Evidence that is repeated is quoted as a whole, with its start.
+    It is within the evidence, or around evidence of fewer than five words; a word cut by the span is included.
+    Repeated evidence is quoted as a whole, with its start.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])
@@ -42,7 +42,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     else:
         windows = _inside(first, last) if len(resolve(text, whole)) == 1 else iter(())
     for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
-        # of equally long quotes, the least likely to be cut by a chunker
+        # among equally long quotes, the least likely to be cut by a chunker
         for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and len(resolve(text, one)) == 1:
                 return " ".join(one.split()), None
@@ -54,7 +54,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
-    # a heading resembles a question, but does not answer it
+    # a heading resembles the question, but does not answer it
     inside = [one for one in inside if word_count(text[slice(*one)]) >= FEWEST_WORDS] or inside
     (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
     return inside[ranked[0] if ranked else 0] if inside else None

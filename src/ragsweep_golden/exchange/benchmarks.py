@@ -28,7 +28,7 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
             is_other = category not in (None, "unanswerable")
             notes['categories of unanswerable questions became "unanswerable"'] += is_other
         elif not entry.get("evidence"):
-            notes["questions without evidence are no part of BEIR's split"] += 1
+            notes["questions without evidence are not part of BEIR's split"] += 1
         metadata |= {name: entry[name] for name in ("category", "weight") if entry.get(name)}
         queries.append({"_id": entry["id"], "text": entry["question"], "metadata": metadata})
         labels += [f"{entry['id']}\t{name}\t{grade}\n" for name, grade in _grades(entry, notes).items()]
@@ -46,7 +46,7 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     for entry in entries:
         text = " ".join(str(entry["question"]).split())
         notes["line breaks and repeated spaces of questions became one space"] += text != entry["question"]
-        notes["questions without evidence are no part of TREC's qrels"] += not entry.get("evidence")
+        notes["questions without evidence are not part of TREC's qrels"] += not entry.get("evidence")
         topics.append(f"{encode_id(entry['id'])}\t{text}\n")
     names = [*corpus.ids, *(str(entry["id"]) for entry in entries)]
     notes["ids with white space are percent-encoded"] += sum(encode_id(name) != name for name in names)
@@ -64,8 +64,8 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         labels = relevant_evidence(entry)
         document = labels[0]["document"] if labels else value(entry, "provenance", "document") or first
         here = [label for label in labels if label["document"] == document]
-        notes["evidences in a second document are left out"] += len(labels) - len(here)
-        notes["labels with a grade of 0 and below are left out"] += len(entry.get("evidence") or ()) - len(labels)
+        notes["evidences in a second document are omitted"] += len(labels) - len(here)
+        notes["labels with a grade of 0 or below are omitted"] += len(entry.get("evidence") or ()) - len(labels)
         answers = _answers(entry, here, corpus, notes)
         row = {"id": entry["id"], "question": entry["question"], "answers": answers}
         row |= {"is_impossible": entry.get("answerable", True) is False}
@@ -98,7 +98,7 @@ SURE_WORDS = 5  # minimum words in an answer for it to count anywhere in the evi
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers located in the evidence; evidence without one is answered by its quote.
+    """Return the correct answers located in the evidence; evidence without one is answered by its quote.
 
     A long answer that occurs once in the document needs no quote around it.
     """
@@ -117,11 +117,11 @@ def _answers(
                 notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and is_cut
                 quoted.discard((start, end))
                 used = True
-        notes["right answers that the evidence does not contain are left out"] += not used
+        notes["right answers that the evidence does not contain are omitted"] += not used
     for start, end in sorted(quoted):
         label = spans[start, end]
         if label.get("anchor") is None:
-            notes["whole documents without an answer in them are left out as evidence"] += 1
+            notes["whole documents without an answer are omitted as evidence"] += 1
         else:
             answers[corpus.texts[corpus.position[label["document"]]][start:end], start] = None
             notes["quotes became answers"] += 1

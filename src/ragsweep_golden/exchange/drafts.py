@@ -54,15 +54,17 @@ def place_of(name: str) -> str:
 def fields_of_system(names: Collection[str]) -> list[str]:
     """Return the fields with a system's answers and retrieved texts, given the field names of all records.
 
-    Beside an unambiguous reference field, ``answer`` is the system's answer; beside a system's answers, or
-    named evidence, ``context`` and ``contexts`` are retrieved texts. Raises ValueError for contexts with only an
-    answer, which is ambiguous.
+    With an unambiguous reference field, ``answer`` is the system's answer; with a system's answers, or named evidence,
+    ``context`` and ``contexts`` are retrieved texts. Raises ValueError for contexts with only an answer, which is
+    ambiguous.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
     if not said and not gold and "contexts" in names and "answer" in names:
-        fact = '"answer" and "contexts" may be what a system said and retrieved, or the right answer and its evidence'
-        raise ValueError(f'{fact}: rename them to "reference" and "reference_contexts", or leave them out')
+        fact = (
+            '"answer" and "contexts" may be the answer and contexts of a system, or the right answer and its evidence'
+        )
+        raise ValueError(f'{fact}: rename them to "reference" and "reference_contexts", or remove them')
     is_retrieved = (said or gold) and "supporting_facts" not in names
     return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
 
@@ -128,7 +130,7 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
                 winners.pop(place, None)
         elif first != name:
             if PLACES[first] == PLACES[name] and _listed(flat.fields[first]) != _listed(value):
-                raise ValueError(f'"{first}" and "{name}" both give the {place}, and differ; rename one to "{place}"')
+                raise ValueError(f'"{first}" and "{name}" both contain the {place} but differ; rename one to "{place}"')
             left.append(name)
         elif place or as_note(value):
             chosen[name] = value

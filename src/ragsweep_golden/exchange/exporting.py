@@ -39,7 +39,7 @@ def _to_mlflow(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     expectations: dict[str, Any] = {}
     if entry.get("reference"):
         expectations["expected_response"] = entry["reference"]
-    elif entry.get("keywords"):  # a judge takes either
+    elif entry.get("keywords"):  # a judge accepts either
         expectations["expected_facts"] = entry["keywords"]
     if labels := relevant_evidence(entry):
         documents = [{"doc_uri": label["document"], "content": context(label, corpus)} for label in labels]
@@ -95,7 +95,7 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
     if form.kept is not None:
         exported.lost = count_lost(entries, form.kept)
     if name == "mlflow" and (repeated := len(entries) - len({entry["question"] for entry in entries})):
-        exported.notes["questions have the text of another: MLflow keeps one record for equal inputs"] = repeated
+        exported.notes["questions have the same text as another: MLflow keeps one record for equal inputs"] = repeated
     return exported
 
 
@@ -118,7 +118,7 @@ def export_table(entries: Sequence[Entry]) -> Exported:
 def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     given = entry.get("keywords") or ()
     keywords = [one for one in given if ";" not in one and one.strip() == one]
-    notes["keywords with a semicolon, or white space at an end, are left out"] += len(given) - len(keywords)
+    notes["keywords with a semicolon, or white space at an end, are omitted"] += len(given) - len(keywords)
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
     cells |= {name: "false" for name in ("answerable", "needs_retrieval") if entry.get(name) is False}
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells

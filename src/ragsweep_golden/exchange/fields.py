@@ -22,7 +22,7 @@ class Exported:
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
-    """Name the non-empty fields of an entry; fields of groups and labels are prefixed with their group."""
+    """Return the names of an entry's non-empty fields; fields of groups and labels are prefixed with their group."""
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
             yield from (f"{name}.{inner}" for inner, one in value.items() if is_filled(one))

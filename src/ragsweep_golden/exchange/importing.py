@@ -26,12 +26,12 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_
 AUTO = "auto"
 RowDraft = tuple[Row, RecordDraft]
 
-NAMED = "columns"  # format of records whose fields the command names
+NAMED = "columns"  # format of records with fields named in the command
 
 
 @dataclass
 class Imported:
-    """Entries, and the fate of the fields and texts of their records."""
+    """Entries, and what became of the fields and texts of their records."""
 
     format: str
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -66,7 +66,7 @@ def import_file(
     missing = [either for either in layout.needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)
-        raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(seen) or 'no columns'}")
+        raise InputError(f"{path}: format={found} needs {needed}, but there are {', '.join(seen) or 'no columns'}")
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
         return _import_table(path, seen, imported, len(rows), corpus)
@@ -132,7 +132,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterat
         try:
             flat.append((row, layout.fields(row.values)))
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
-            faults.add(row.where, f"the layout is another one: {fault}")
+            faults.add(row.where, f"the layout differs: {fault}")
     names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
     try:
         of_system = fields_of_system(names)

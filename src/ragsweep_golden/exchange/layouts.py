@@ -15,8 +15,8 @@ from ragsweep_golden.sets.entries import is_filled
 class Layout(NamedTuple):
     """A record layout: how it is recognised and flattened.
 
-    ``needs``: groups of fields; a record has at least one field of each group. ``names``: fields with a special
-        meaning in this layout -> the field they become. ``lacks``: fields of another layout with the same needs.
+    ``needs``: groups of fields; a record has at least one field of each group. ``names``: fields with a special meaning
+    in this layout -> the resulting field. ``lacks``: fields of another layout with the same needs.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -70,7 +70,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return human responses by field: all right answers and passages, and the first response of any other field.
 
-    The right answer is a correction, and overrides the field of the record.
+    The correct answer is a correction, and overrides the record's field.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -94,7 +94,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten an example; its outputs are references, and a single output is the right answer by any name."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
-        raise ValueError('"outputs" of LangSmith is an object; format=mlflow leaves out what a system said')
+        raise ValueError('"outputs" of LangSmith is an object; format=mlflow omits the outputs of systems')
     said = {name: _content(value) for name, value in outputs.items()}
     right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
     fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}

@@ -103,12 +103,12 @@ def _pair(item: Any) -> list[Any]:
 
 
 def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the sentences that facts name. Raises ValueError for a fact that names none."""
+    """Yield the sentences that facts refer to. Raises ValueError for a fact that refers to none."""
     paragraphs = {title: plain_texts(sentences) for title, sentences in titled}
     for title, number in dict.fromkeys(facts):
         sentences = paragraphs.get(title, [])
         if not isinstance(number, int) or not 0 <= number < len(sentences):
-            raise ValueError(f'has no sentence {number} of "{title}", which supporting_facts names')
+            raise ValueError(f'has no sentence {number} of "{title}", referenced in supporting_facts')
         yield sentences[number].strip()
 
 

@@ -18,7 +18,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
     """Write one triplet per chunk with evidence.
 
     The negative is the best chunk by BM25 in the entry's distractors, else the best of all documents; it contains
-    neither evidence nor the right answer verbatim.
+    neither evidence nor the correct answer verbatim.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}
@@ -32,11 +32,11 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
     for n, found in positives.items():
         negative = _negative(questions[n], found, ranked[n], chunks, texts)
         if negative is None:
-            notes["questions without a chunk that resembles them are left out"] += 1
+            notes["questions without a similar chunk are omitted"] += 1
             continue
         for chunk in dict.fromkeys(found):
             rows.append({"question": questions[n].text, "positive": texts[chunk], "negative": texts[negative]})
-    notes["questions without evidence are left out"] += len(questions) - len(asked)
+    notes["questions without evidence are omitted"] += len(questions) - len(asked)
     lost = count_lost(entries, ("question", "evidence.", "distractors"))
     return Exported({"": json_lines(rows)}, lost, +notes)
 

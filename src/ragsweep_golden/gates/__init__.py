@@ -1,1 +1,1 @@
-"""Judge a golden set: what a gate measures, its threshold, and tests with a model."""
+"""Check a golden set: the measure and threshold of each gate, and tests with a model."""

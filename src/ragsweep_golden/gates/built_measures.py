@@ -1,4 +1,4 @@
-"""Measures of generated sets: the value of each gate of a phase of the build, and the questions that fail it."""
+"""Measures of generated sets: the value of each gate of a build phase, and the questions that fail it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def _strata(subject: Subject) -> Measured:
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
-        raise NotMeasured("no entry names its stratum, and no corpus in folders is given")
+        raise NotMeasured("no entry has a stratum, and there is no corpus in folders")
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 
 
@@ -137,7 +137,7 @@ def _rejected(subject: Subject) -> Measured:
             judged.append((one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else ""))
     if not judged:
         raise NotMeasured("no entry has validation.method and validation.score")
-    return count_faults(judged, f"{subject.rejected:,} rejected, which are left out")
+    return count_faults(judged, f"{subject.rejected:,} rejected and excluded")
 
 
 def _fields(subject: Subject) -> Measured:

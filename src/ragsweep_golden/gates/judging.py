@@ -1,7 +1,7 @@
 """Quality gates of a golden set: each compares a measured value with a threshold, and blocks or warns.
 
-A gate that could not be measured has a verdict for that, and never passes. Gates judge the kept entries;
-rejected entries are counted separately.
+A gate that could not be measured has a separate verdict, and never passes. Gates judge the kept entries; rejected
+entries are counted separately.
 """
 
 import math
@@ -26,7 +26,7 @@ GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SE
 
 
 class GateRule(NamedTuple):
-    """The configured part of a gate. ``highest``: the upper end of a share that must lie between two."""
+    """The configured part of a gate. ``highest``: the upper end of a share that must be between two ends."""
 
     threshold: float
     blocking: bool

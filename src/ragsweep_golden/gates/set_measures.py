@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevan
 
 COPIED = 0.8  # lowest share of a question's words in its passage at which the wording counts as copied
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # of an answer that is searched for in its question, which may offer "yes" or a name
+_FEWEST_ANSWER_WORDS = 2  # of an answer searched for in its question, since questions may contain "yes" or a name
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -68,7 +68,7 @@ def _copied(subject: Subject) -> Measured:
     if subject.corpus is None:
         raise NotMeasured(NO_CORPUS)
     judged = [
-        (one, f"{found:.0%} of its words are those of the passage" if found >= COPIED else "")
+        (one, f"{found:.0%} of its words are in the passage" if found >= COPIED else "")
         for one, found in find_copied(subject)
     ]
     return with_fault(judged, "passage to compare with")
@@ -84,7 +84,7 @@ def _repeated(subject: Subject) -> Measured:
 
 
 def _questions(entries: Sequence[Entry]) -> list[Question]:
-    """Return the data on which the clusters of entries depend."""
+    """Return the data that determine the clusters of entries."""
     return [
         Question(
             str(one.get("id")),
@@ -129,7 +129,7 @@ def _start(subject: Subject, chunk: int) -> str:
 
 
 def _ambiguous(subject: Subject) -> Measured:
-    judged = [(one, f"is answered by {other} too" if other else "") for one, other in find_ambiguous(subject)]
+    judged = [(one, f"is also answered by {other}" if other else "") for one, other in find_ambiguous(subject)]
     return with_fault(judged, "question has an answer and evidence")
 
 

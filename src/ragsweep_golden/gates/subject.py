@@ -27,10 +27,10 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data it is checked against; its properties raise NotMeasured where the data is None.
+    """A golden set and the data to check it against; its properties raise NotMeasured if the data are None.
 
-    ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row for each
-    kept entry; NaN rows for entries without an answer or a passage.
+    ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
+    entry; NaN rows for entries without an answer or a passage.
     """
 
     entries: Sequence[Entry]
@@ -94,7 +94,7 @@ class Subject:
 
     @cached_property
     def evidence_texts(self) -> list[str]:
-        """The passage of each answerable entry, else the text of its evidence's chunks; empty if it is unknown."""
+        """The passage of each answerable entry, else the text of its evidence's chunks; empty if unknown."""
         given = [str(value(one, "content", "passage") or "") for one in self.answerable]
         if self.corpus is None or self.spans is None:
             return given

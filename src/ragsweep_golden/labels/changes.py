@@ -25,7 +25,7 @@ NEAR = 0.6  # lowest share of words in common, in order, at which a passage coun
 
 
 class LabelChange(NamedTuple):
-    """A label that is invalid in the new corpus. ``new`` is the repair; without one a person must decide."""
+    """A label that is invalid in the new corpus. ``new`` is the repair; None requires a human decision."""
 
     kind: str
     old: Evidence
@@ -121,7 +121,7 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # so it was there in the old corpus
+        if is_short and not here and places[0].document in self.named:  # so it existed in the old corpus
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)

@@ -10,11 +10,11 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
 from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
 
-_SUCCESSORS = 3  # most new documents that are searched for the passages of a deleted document
+_SUCCESSORS = 3  # maximum new documents to search for a deleted document's passages
 
 
 class SearchableText(NamedTuple):
-    """A document, and its text in composed characters, which is searched for anchors."""
+    """A document, and its text in composed characters for anchor searches."""
 
     name: str
     text: str
@@ -63,20 +63,20 @@ class CorpusPair:
         return searchable(self.old, None)
 
     def successors(self, document: str) -> list[str]:
-        """Return the new documents that share most sentences with a document of the old corpus."""
+        """Return the new documents that share the most sentences with a document of the old corpus."""
         sentences = sentences_of(text_of(self.old, document) or "")
         shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
         return [name for name, _ in shared.most_common(_SUCCESSORS)]
 
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
-    """Return the text of a document; None if the corpus is not given or does not have it."""
+    """Return the text of a document; None if there is no corpus, or it lacks the document."""
     position = None if corpus is None else corpus.position.get(document)
     return None if corpus is None or position is None else corpus.texts[position]
 
 
 def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
-    """Return the documents that another corpus does not have, or has with another text."""
+    """Return the documents that another corpus lacks, or has with another text."""
     pairs = zip(corpus.ids, corpus.texts, strict=True)
     return [SearchableText(name, text, composed(text)) for name, text in pairs if text_of(other, name) != text]
 

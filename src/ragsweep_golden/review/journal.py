@@ -1,8 +1,8 @@
 """Human judgements: appended to a journal beside the golden file, and merged into the golden file once.
 
-A line of the journal is a judgement or undoes one. It names the entry and the judged evidence, so the
-journal and the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the
-file is skipped, since a process may be killed between the writes of the two files.
+A line of the journal is a judgement or undoes one. It identifies the entry and the judged evidence, so the journal and
+the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the file is skipped,
+since a process may be killed between the writes of the two files.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ Judgement = Mapping[str, Any]
 class Journal:
     """The journal of judgements not yet in the golden file; one process at a time can open it.
 
-    Raises InputError if another process has it open.
+    Raises InputError if another process has opened it.
     """
 
     def __init__(self, golden: Path) -> None:
@@ -40,7 +40,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
             self._file.close()
-            raise InputError(f"{golden}: is being reviewed by another process; end that one first") from fault
+            raise InputError(f"{golden}: is being reviewed by another process; end that process first") from fault
 
     def append(self, line: Judgement) -> None:
         """Append one line and sync it to disk."""
@@ -75,7 +75,7 @@ class Journal:
             entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
             for name in dict.fromkeys(one["entry"] for one in judgements):
                 if name not in entries:
-                    faults.add(str(self.path), f'has judgements of "{name}", which is not in {self.golden} any more')
+                    faults.add(str(self.path), f'has judgements of "{name}", which is no longer in {self.golden}')
             faults.raise_any()
             for one in judgements:
                 entries[one["entry"]] = apply(entries[one["entry"]], one)
@@ -91,7 +91,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Close the journal, which keeps the judgements that are not in the golden file yet."""
+        """Close the journal, which keeps the judgements that are not yet in the golden file."""
         self._file.close()
 
 
@@ -107,7 +107,7 @@ def _check_line(row: Row) -> None:
         evidence = row.row("evidence")
         evidence.filled_text("document"), evidence.given_text("anchor"), evidence.position("start")
         if not is_grade(row.values.get("grade")):
-            row.fault(f'"grade" is no number from {GRADES[0]} to {GRADES[-1]}')
+            row.fault(f'"grade" is not a number from {GRADES[0]} to {GRADES[-1]}')
     elif action not in (ACCEPT, REJECT, EDIT):
         row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
     elif action == EDIT:
@@ -151,7 +151,7 @@ def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the identity of a label: all fields but the grade."""
+    """Return the identity of a label: all fields except the grade."""
     return label.get("document"), label.get("anchor"), label.get("start")
 
 

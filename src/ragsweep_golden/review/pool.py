@@ -31,7 +31,7 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question, those with the largest impact first.
+    """List the unjudged passages of a question, largest impact first.
 
     If the passage were relevant (grade 1), the question's nDCG would change for each config; the impact is the largest
     change minus the smallest, an upper bound on the change of the difference of two configs. The passage of an unjudged
@@ -59,7 +59,7 @@ def order_holes(holes: Iterable[Hole]) -> list[Hole]:
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
-    """Return the sentence of a chunk that shares most words with a text; the first on a tie."""
+    """Return the sentence of a chunk that shares the most words with a text; the first on a tie."""
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
     spans = [

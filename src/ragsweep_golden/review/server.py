@@ -1,4 +1,4 @@
-"""The review page's server, which accepts requests of this machine and of its own page only.
+"""The review page's server, which accepts only requests from this machine and its own page.
 
 The address contains a random token. A request must name this host and, if a page sends it, come from the page
 at that address, so no other page in the browser can read or write judgements.
@@ -33,7 +33,7 @@ class ReviewServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as fault:
-            raise InputError(f"port={port}: cannot be used: {fault.strerror}; port=0 takes a free one") from fault
+            raise InputError(f"port={port}: cannot be used: {fault.strerror}; port=0 chooses a free one") from fault
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""The changelog of a golden file, ``FILE.changes.jsonl`` beside it: a line for each change that a command made.
+"""The changelog of a golden file, ``FILE.changes.jsonl`` next to it: one line per change made by a command.
 
 The set is written first, then the changelog, each atomically: after a kill between the two, the digest of the set
 differs from the last recorded one, as after a manual edit.
@@ -101,7 +101,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
     if recorded == facts["digest"]:
         return f"version {facts['version']}, digest {digest}"
     fact = f"digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
-    return f"version {facts['version']}, changed outside: {fact}"
+    return f"version {facts['version']}, changed externally: {fact}"
 
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
     for n in range(len(changes) - 1, max(len(changes) - SHOWN, 0) - 1, -1):
         one = changes[n]
         counts = ", ".join(f"{one[kind]:,} {kind}" for kind in KINDS if one.get(kind)) or "no question changed"
-        outside = " (changed outside before)" if n and one.get("before") != changes[n - 1]["after"] else ""
+        outside = " (changed externally before)" if n and one.get("before") != changes[n - 1]["after"] else ""
         yield f"version {one['version']}: {one['when']}, {one['command']}, {one['who']}: {counts}{outside}"
 
 

@@ -20,7 +20,7 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
-LANGUAGES = {"en": "english", "fr": "french"}  # languages of the questions that rules can make, by their code
+LANGUAGES = {"en": "english", "fr": "french"}  # languages supported by the question rules, by code
 NEEDS_REVIEW = "needs_review"  # prefix of the notes of an unconfirmed question
 ROOT = "root"
 VALIDATED = "validated"
@@ -176,9 +176,9 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     if answerable and len(answer.strip()) < SHORTEST_ANSWER:
         yield "C2", f"the answer has fewer than {SHORTEST_ANSWER} characters"
     if answerable and (kind or not evidence):
-        yield "C3", "is answerable, and has " + ("an unanswerable_type" if kind else "no evidence")
+        yield "C3", "is answerable, but has " + ("an unanswerable_type" if kind else "no evidence")
     if is_unanswerable and (evidence or kind not in UNANSWERABLE_TYPES):
-        yield "C4", "is unanswerable, and has " + ("evidence" if evidence else f"the unanswerable_type {kind!r}")
+        yield "C4", "is unanswerable, but has " + ("evidence" if evidence else f"the unanswerable_type {kind!r}")
     yield from _choice_fault(entry)
     yield from _place_fault(entry)
     yield from _class_faults(entry)
@@ -190,7 +190,7 @@ def _choice_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     if not choices:
         return
     if len(set(choices)) < len(choices):
-        yield "C5", "a choice is given twice"
+        yield "C5", "a choice occurs twice"
     elif not isinstance(correct, int) or not 0 <= correct < len(choices):
         yield "C5", "no choice has the number of the right one"
     elif choices[correct] != value(entry, "multiple_choice", "answer"):
@@ -200,11 +200,11 @@ def _choice_fault(entry: Entry) -> Iterator[tuple[str, str]]:
 def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     start, end = value(entry, "provenance", "start"), value(entry, "provenance", "end")
     if isinstance(start, int) and isinstance(end, int) and not 0 <= start < end:
-        yield "C6", f"the passage ends at {end}, and begins at {start}"
+        yield "C6", f"the passage ends at {end} but begins at {start}"
     document = value(entry, "provenance", "document")
     labels = [one.get("document") for one in entry.get("evidence") or []]
     if document and labels and document not in labels:
-        yield "C6", f'the provenance names document "{document}", the evidence another one'
+        yield "C6", f'the provenance names document "{document}", the evidence another'
 
 
 def _class_faults(entry: Entry) -> Iterator[tuple[str, str]]:

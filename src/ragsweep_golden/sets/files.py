@@ -28,8 +28,8 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Replace a file by a text, and create its folder. Raises InputError if a folder or file is in the way."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder, and a file is to be written there")
+        raise InputError(f"{path}: is a folder where a file must be written")
     try:
         replace_file(path, text.encode())
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{path.parent}: is a file, and a folder is needed there") from None
+        raise InputError(f"{path.parent}: is a file where a folder is required") from None

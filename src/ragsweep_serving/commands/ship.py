@@ -43,7 +43,7 @@ UNSERVED = frozenset({
     "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
     "langchain-community",
 })  # fmt: skip
-"""Requirements of ragsweep that answering a question does not need."""
+"""Requirements of ragsweep that are not needed to answer a question."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains its chunks and indexes, so nothing is
 embedded again, and it runs on a machine without the store. With --alias the alias moves to the new version if the
@@ -56,7 +56,7 @@ def ship(arguments: Sequence[str]) -> int:
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
     parser.add_argument("--alias", help="alias to move to the new version, such as champion")
-    worse = "largest acceptable loss against the alias's present version; may be given several times"
+    worse = "largest acceptable loss against the alias's current version; can be repeated"
     parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
     parser.add_argument("--uri", help="MLflow database or server; default: that of the config, else MLflow's default")
     sample = "share of requests that the served model traces to MLflow, for ragsweep watch; 0 for none"
@@ -64,11 +64,11 @@ def ship(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     if not 0 <= options.trace_sample <= 1:
-        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, given {options.trace_sample}")
+        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
-        raise ConfigError("--unless-worse: guards an alias; name it with --alias champion")
+        raise ConfigError("--unless-worse: guards an alias; specify it with --alias champion")
     if not re.fullmatch(r"[\w .-]+", options.name):
-        raise ConfigError(f'--name: "{options.name}" is no name of a model; use letters, digits, "-", "_" and "."')
+        raise ConfigError(f'--name: "{options.name}" is not a valid model name; use letters, digits, "-", "_" and "."')
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
@@ -104,13 +104,13 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Decide whether the config may take the alias of another version."""
     if not margins:
-        raise ConfigError(f"--alias: {champion.uri} has it; give the largest loss: --unless-worse METRIC=.02")
+        raise ConfigError(f"--alias: {champion.uri} has it; set the largest loss: --unless-worse METRIC=.02")
     before = champion.tags.get(CONFIG, "")
     try:
         baseline = find_run(path, before)
     except InputError:
         fact = f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}"
-        raise InputError(f"{fact}; give the ledger of both with --path, or evaluate both in one") from None
+        raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one") from None
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
     return decide(baseline._replace(typed=champion.uri), None, found, options)
@@ -121,8 +121,7 @@ def _files(
 ) -> tuple[ModelFiles, Mapping[str, str]]:
     """Write the bundle to a folder; return the model's files and tags.
 
-    ``at`` is the reference of the config in commands, and the folder of the ledger; ``names`` are those of its
-    reference.
+    ``at`` is the config's reference in commands, and the folder of the ledger; ``names`` are those of its reference.
     """
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
@@ -133,7 +132,7 @@ def _files(
     if dataset is None:
         raise InputError(f"{found}: its corpus has changed since the evaluation; run the config again, and ship that")
     if dataset.excluded:
-        fact = "it was evaluated without the documents that are questions, which a served model finds"
+        fact = "it was evaluated without the queries' own documents, which a served model would find"
         raise InputError(f"{found}: dataset.exclude_self=true: {fact}; run the config again without it, and ship that")
     graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
@@ -175,7 +174,7 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
         if part := changed_part(graph, found.result.run.addresses):
             why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
             raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
-        # Equal addresses prove that the texts are as evaluated: the user wrote these asterisks.
+        # Equal addresses prove that the texts are those evaluated: these asterisks are literal.
         proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
     except RagsweepError as caught:
         fault = caught

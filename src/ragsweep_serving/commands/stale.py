@@ -1,4 +1,4 @@
-"""Differences between a shipped corpus and today's documents, and the requests that they affect."""
+"""Differences between a shipped corpus and today's documents, and the affected requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class CorpusChanges:
         return bool(self.new or self.changed or self.gone)
 
     def __str__(self) -> str:
-        """Count them in one phrase."""
+        """Describe the counts in one phrase."""
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:
@@ -53,7 +53,7 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
-        raise InputError(f"{place}: has no document of the model's corpus; is it another one?")
+        raise InputError(f"{place}: contains no document of the model's corpus; is this the right corpus?")
     changed = frozenset(name for name in shared if texts[0][name] != texts[1][name])
     return CorpusChanges(today, frozenset(texts[1].keys() - shared), changed, frozenset(texts[0].keys() - shared))
 

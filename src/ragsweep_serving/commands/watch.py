@@ -30,7 +30,7 @@ lies outside a tolerance; if requests and evaluated questions have the same dist
 any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
 requests to decide."""
 _TOLERANCE = """what counts as no drift: share=.05 (difference of two shares), score=.1 (distance from one half of the
-probability that a request has the larger number), latency=1.5 (ratio); may be given several times"""
+probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
 _LOOKS = """number of calls that share the 5 %%: with 30, 95 %% of months of daily calls have no false alarm"""
 
 
@@ -71,7 +71,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
     options = parser.parse_args(arguments)
     if options.looks < 1:
-        raise ConfigError(f"--looks: must be 1 or more, given {options.looks}")
+        raise ConfigError(f"--looks: must be at least 1, got {options.looks}")
     given = [(kind, text) for kind in ("max", "min") for text in getattr(options, kind)]
     options.thresholds = [Threshold(*_read_pair(f"--{kind}", text), kind) for kind, text in given]
     options.tolerances = dict(TOLERANCE)
@@ -92,7 +92,7 @@ def _read_pair(option: str, text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not name or not math.isfinite(number):
-        raise ConfigError(f'{option}: "{text}" is none; write NAME=NUMBER, such as latency_p95_ms=300')
+        raise ConfigError(f'{option}: "{text}" is invalid; write NAME=NUMBER, such as latency_p95_ms=300')
     return name, number
 
 

@@ -30,7 +30,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Decide by the interval: exceeded if all of it lies beyond the threshold, kept if none of it does."""
+        """Decide by the interval: exceeded if it is entirely beyond the threshold, kept if no part of it is."""
         one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":
@@ -40,7 +40,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Watch:
-    """The requests of one version since a time, beside its evaluation."""
+    """The requests of one version since a time, and its evaluation."""
 
     version: ModelVersion
     since: float

@@ -186,25 +186,25 @@ def test_tokenizer_is_identified_by_its_content(tmp_path: Path, bytewise: Path) 
 
 def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    with pytest.raises(ConfigError, match=r"there is no tokenizer\.json in .*; name a model that has one"):
+    with pytest.raises(ConfigError, match=r"there is no tokenizer\.json in .*; use a model that has one"):
         Tokens(tokenizer=str(tmp_path)).fingerprint()
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FixedSize(0), r"chunker\.size is 0"),
-        (lambda: FixedSize(10, 10), r"chunker\.overlap is 10; .* less than chunker\.size, 10"),
-        (lambda: FixedSize(10, -1), r"chunker\.overlap is -1"),
-        (lambda: Recursive(0), r"chunker\.size is 0"),
-        (lambda: Recursive(10, 0), r"chunker\.min_characters is 0"),
-        (lambda: Markdown(0), r"chunker\.size is 0"),
-        (lambda: SentenceWindow(0), r"chunker\.sentences is 0; it counts sentences and must be 1 or more"),
-        (lambda: SentenceWindow(2, 3), r"chunker\.stride is 3; .* at most chunker\.sentences, 2"),
-        (lambda: SentenceWindow(stride=0), r"chunker\.stride is 0"),
+        (lambda: FixedSize(0), r"chunker\.size must be .*, got 0"),
+        (lambda: FixedSize(10, 10), r"chunker\.overlap must be .* less than chunker\.size \(10\), got 10"),
+        (lambda: FixedSize(10, -1), r"chunker\.overlap must be .*, got -1"),
+        (lambda: Recursive(0), r"chunker\.size must be .*, got 0"),
+        (lambda: Recursive(10, 0), r"chunker\.min_characters must be .*, got 0"),
+        (lambda: Markdown(0), r"chunker\.size must be .*, got 0"),
+        (lambda: SentenceWindow(0), r"chunker\.sentences must be at least 1 \(it counts sentences\), got 0"),
+        (lambda: SentenceWindow(2, 3), r"chunker\.stride must be .* at most chunker\.sentences \(2\), .*, got 3"),
+        (lambda: SentenceWindow(stride=0), r"chunker\.stride must be .*, got 0"),
         (lambda: SentenceWindow(language="englich"), r"chunker\.language is .englich.; did you mean .english."),
-        (lambda: Tokens(0), r"chunker\.size is 0; it counts tokens and must be 1 or more"),
-        (lambda: Tokens(9, 9), r"chunker\.overlap is 9; .* less than chunker\.size, 9"),
+        (lambda: Tokens(0), r"chunker\.size must be at least 1 \(it counts tokens\), got 0"),
+        (lambda: Tokens(9, 9), r"chunker\.overlap must be .* less than chunker\.size \(9\), got 9"),
         (
             lambda: Tokens(tokenizer="./no.json").fingerprint(),
             r"chunker\.tokenizer is '\./no\.json', .* no such folder",
@@ -213,10 +213,10 @@ def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
             lambda: Tokens(tokenizer="nobody/none").fingerprint(),
             r"not in the local hub cache; .* chunker\.download=true",
         ),
-        (lambda: Semantic(Letters(), 101), r"chunker\.percentile is 101; it must lie between 0 and 100"),
-        (lambda: Semantic(Letters(), -1), r"chunker\.percentile is -1"),
-        (lambda: Semantic(Letters(), float("nan")), r"chunker\.percentile is nan"),
-        (lambda: Semantic(Letters(), size=0), r"chunker\.size is 0"),
+        (lambda: Semantic(Letters(), 101), r"chunker\.percentile must be between 0 and 100, got 101"),
+        (lambda: Semantic(Letters(), -1), r"chunker\.percentile must be .*, got -1"),
+        (lambda: Semantic(Letters(), float("nan")), r"chunker\.percentile must be .*, got nan"),
+        (lambda: Semantic(Letters(), size=0), r"chunker\.size must be .*, got 0"),
         (lambda: Semantic(Letters(), language="klingon"), r"chunker\.language is 'klingon'"),
     ],
 )

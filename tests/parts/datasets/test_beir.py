@@ -116,7 +116,7 @@ def test_split_is_looked_up_and_never_made_a_path(tmp_path: Path) -> None:
 
 
 def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset\.path needs"):
+    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset.path must contain"):
         beir(tmp_path / "nowhere").load()
     path = folder(tmp_path)
     (path / "corpus.jsonl").unlink()
@@ -135,33 +135,33 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
     )
     assert refused(path) == [
-        'corpus.jsonl:2: document "d1" is given twice; first in corpus.jsonl:1',
+        'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1',
         'corpus.jsonl:3: has no "text"',
         'corpus.jsonl:4: "_id" is 4, not a text in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
-        'queries.jsonl:3: question "q1" is given twice; first in queries.jsonl:1',
-        "qrels/test.tsv:2: 2 columns where three are needed: query-id, corpus-id and score, with tabs between them",
-        'qrels/test.tsv:3: score "yes" is no whole number of 0 or more; mend it, or say what each score stands for, '
-        'e.g. dataset.grades=\'{yes: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
-        'qrels/test.tsv:4: score "inf" is no whole number of 0 or more; mend it, or say what each score stands for, '
-        'e.g. dataset.grades=\'{inf: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
+        'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1',
+        "qrels/test.tsv:2: 2 columns where three are required: query-id, corpus-id and score, with tabs between them",
+        'qrels/test.tsv:3: score "yes" is not a whole number of 0 or more; correct it, or define the grade of each '
+        'score, e.g. dataset.grades=\'{yes: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
+        'qrels/test.tsv:4: score "inf" is not a whole number of 0 or more; correct it, or define the grade of each '
+        'score, e.g. dataset.grades=\'{inf: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
     ]
 
 
 def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:
     path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
     assert refused(path, grades={-1: None}) == [
-        'qrels/test.tsv:1: score "2" has no grade in dataset.grades; give it one, or null to leave it out; '
+        'qrels/test.tsv:1: score "2" has no grade in dataset.grades; add one, or null to omit its labels; '
         'seen: "-1" (2), "2" (1)'
     ]
     golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]
-    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions without usable labels": 1}
 
 
 @pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
 def test_grade_that_is_no_number_is_refused_before_any_file_is_read(grade: object) -> None:
-    with pytest.raises(ConfigError, match=r'dataset\.grades: "2" has the grade .*; give a number, or null for none'):
+    with pytest.raises(ConfigError, match=r'dataset\.grades: "2" must be a number, or null for none, got .*'):
         beir(Path("nowhere"), grades={2: grade}).load()
 
 
@@ -209,7 +209,7 @@ def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path)
     assert "in the document of the same id, as in ArguAna and Quora: 1;" in note
     assert "dataset.exclude_self=true" in note
     assert beir(path, exclude_self=True).load().excluded == {"It rains.": ("d1",)}
-    with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, given 'yes'"):
+    with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, got 'yes'"):
         beir(path, exclude_self="yes").load()
 
 

@@ -74,7 +74,7 @@ def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_pa
     rows = "id,question,document,grade\nq1,what,a,perfect\nq1,what,b,unsure\nq2,who,a,unsure\nq3,why,,\n"
     golden = csv(tmp_path, rows, grades={"perfect": 3, "unsure": None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("a", grade=3.0),)), ("q3", ())]
-    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions without usable labels": 1}
 
 
 def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:
 
 def test_header_faults_are_reported_at_once(tmp_path: Path) -> None:
     assert refused(tmp_path, "id,qestion,id,note\nq1,what,x,y\n", columns={"document": "URL"}) == [
-        'questions.csv:1: column "id" is given 2 times; rename all but one',
+        'questions.csv:1: column "id" occurs 2 times; rename all but one',
         'questions.csv:1: no column "question" in the header; did you mean "qestion"? known: id, note, qestion; '
-        "say which one it is with dataset.columns='{question: NAME}'",
+        "specify it with dataset.columns='{question: NAME}'",
         'questions.csv:1: no column "URL" in the header; known: id, note, qestion; '
-        "say which one it is with dataset.columns='{document: NAME}'",
+        "specify it with dataset.columns='{document: NAME}'",
     ]
 
 
@@ -105,14 +105,14 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
     )  # fmt: skip
     table = "quote the whole cell, and double a quote inside it"
     assert refused(tmp_path, rows) == [
-        "questions.csv:6: 2 cells where the header names 7 columns; quote a cell that holds a comma",
+        "questions.csv:6: 2 cells where the header names 7 columns; quote a cell that contains a comma",
         f"questions.csv:7: not a row of a table: ',' expected after '\"'; {table}",
         f"questions.csv:9: not a row of a table: unexpected end of data; {table}",
         'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows of one id must agree',
         'questions.csv:5: "answerable" is "maybe", not true or false',
         'questions.csv:2: "start" is "x", not a whole number',
-        'questions.csv:5: "anchor" belongs to a "document", but there is none',
-        'questions.csv:5: "grade" belongs to a "document", but there is none',
+        'questions.csv:5: "anchor" requires a "document", which is missing',
+        'questions.csv:5: "grade" requires a "document", which is missing',
     ]
 
 
@@ -123,4 +123,4 @@ def test_documents_may_be_a_folder_of_pages(tmp_path: Path) -> None:
     (tmp_path / "questions.csv").write_text("id,question,document,anchor,team\nq,what,in/a.md,An apple,x\n")
     dataset = Csv(str(tmp_path / "pages"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0).load()
     assert (dataset.corpus.ids, dataset.corpus.titles) == (["in/a.md"], ["Apples"])
-    assert dataset.notes == ("files of other kinds left out: 1 .png", "columns read as labels: team")
+    assert dataset.notes == ("files of other types skipped: 1 .png", "columns read as labels: team")

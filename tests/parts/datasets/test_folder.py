@@ -114,16 +114,14 @@ def test_pages_without_text_and_with_glued_words_are_noted_with_their_numbers(tm
         "mixed.pdf": pdf("Text", "", GLUED, f"See: {GLUED}", ""),
     }
     assert folder(tmp_path, pages).load().notes == (
-        "many.pdf: pages 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more without text "
-        "(blank, or a scan that needs character recognition)",
-        "mixed.pdf: pages 2, 5 without text (blank, or a scan that needs character recognition); "
-        "pages 3, 4 with words that look glued",
+        "many.pdf: pages 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more without text (blank, or a scan that needs OCR)",
+        "mixed.pdf: pages 2, 5 without text (blank, or a scan that needs OCR); pages 3, 4 with words that look joined",
     )
 
 
 def test_scripts_without_spaces_do_not_look_glued(tmp_path: Path) -> None:
     assert [doubts([letter * 60]) for letter in "\u4e2d\u3042\u0e01\u1780\u1000"] == [""] * 5
-    assert doubts(["\u0430" * 60]) == "page 1 with words that look glued"
+    assert doubts(["\u0430" * 60]) == "page 1 with words that look joined"
 
 
 HIDDEN = ["hidden", "HIDDEN=''", "style='color: red; Display : none !important'", "style=visibility:hidden;"]
@@ -199,7 +197,7 @@ def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:
     pages = {"a.md": "a", "a.png": b"\x89", "b.png": b"", "LICENSE": "x", ".git/b.md": "b", "drafts/c.md": "c"}
     dataset = folder(tmp_path, pages, exclude=["drafts/*"]).load()
     assert dataset.corpus.ids == ["a.md"]
-    assert dataset.notes == ("files of other kinds left out: 2 .png, 1 no ending",)
+    assert dataset.notes == ("files of other types skipped: 2 .png, 1 no ending",)
 
 
 def test_an_empty_file_is_a_document_without_text_and_noted(tmp_path: Path) -> None:
@@ -251,24 +249,24 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
         "pages/scan.pdf",
     ]
     message = "\n".join(faults)
-    assert 'document "caf\u00e9.md" is given twice' in faults[0]
-    assert "holds the control character U+000A; an id is one line of plain text" in faults[1]
+    assert 'document "caf\u00e9.md" occurs twice' in faults[0]
+    assert "has the control character U+000A; an id is one line of plain text" in faults[1]
     assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
     assert "Data format error" in faults[2]
     assert "Incorrect password error" in faults[4]
-    assert "it holds no text; if it is a scan, run character recognition on it first" in faults[5]
-    assert message.count("mend it, or leave it out with dataset.exclude") == 3
+    assert "contains no text; if it is a scan, run OCR on it first" in faults[5]
+    assert message.count("repair it, or exclude it with dataset.exclude") == 3
 
 
 def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     reader = folder(tmp_path, {"a.md": "a"})
     with open(os.fsencode(tmp_path / "pages") + b"/caf\xe9.md", "w") as file:  # noqa: PTH123
         file.write("x")
-    assert refused(reader, tmp_path) == [r"pages/caf\xe9.md: the name is not UTF-8; rename the file"]
+    assert refused(reader, tmp_path) == [r"pages/caf\xe9.md: its name is not UTF-8; rename the file"]
 
 
 def test_folder_without_a_page_and_missing_folder_are_refused(tmp_path: Path) -> None:
     (fault,) = refused(folder(tmp_path, {"a.png": b""}), tmp_path)
-    assert fault.startswith("pages: holds no document; known endings: .txt, ")
+    assert fault.startswith("pages: contains no documents; known suffixes: .txt, ")
     missing = Folder(str(tmp_path / "no"), "golden.jsonl", [], "error", None, 0, False)
-    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path needs the documents' folder"]
+    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path must be the documents' folder"]

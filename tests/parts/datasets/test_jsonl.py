@@ -101,26 +101,25 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         '{"id": "q8", "question": "Who?"',
     ]
     assert refused(tmp_path, questions, documents) == [
-        'corpus.jsonl:3: document "a" is given twice; first in corpus.jsonl:1',
+        'corpus.jsonl:3: document "a" occurs twice; first in corpus.jsonl:1',
         'corpus.jsonl:4: unknown key "titel"; did you mean "title"? known: id, metadata, text, title, version',
         'corpus.jsonl:5: "id" is blank',
-        'golden.jsonl:2: question "q1" is given twice; first in golden.jsonl:1',
+        'golden.jsonl:2: question "q1" occurs twice; first in golden.jsonl:1',
         'golden.jsonl:4: unknown key "awnserable"; did you mean "answerable"? known: answerable, audit, '
         "category, classification, content, content_type, corpus_version, distractors, evidence, expected_count, "
         "expected_section, history, id, keywords, labels, language, multiple_choice, needs_retrieval, notes, "
         "processing, provenance, question, reference, references, schema_version, unanswerable_type, "
         "validation, weight",
         'golden.jsonl:4: has no "id"',
-        'golden.jsonl:5: is answerable, yet has the unanswerable_type "nonsensical"',
+        'golden.jsonl:5: is answerable, but has the unanswerable_type "nonsensical"',
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
-        'golden.jsonl:7: "anchor" is blank; quote a few words, or leave it out: the whole document is the evidence '
-        "then",
+        'golden.jsonl:7: "anchor" is blank; quote a few words, or omit it to use the whole document as evidence',
         'golden.jsonl:7: has no "document"',
-        'golden.jsonl:7: "start" says where an "anchor" begins, but there is none',
+        'golden.jsonl:7: "start" requires an "anchor", which is missing',
         'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
-        "golden.jsonl:9: not JSON: NaN is no JSON value; use a number or null",
+        "golden.jsonl:9: not JSON: NaN is not a JSON value; use a number or null",
         "golden.jsonl:10:32: not JSON: expecting ',' delimiter",
     ]
 
@@ -137,9 +136,9 @@ def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None
 def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) -> None:
     history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
     assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
-        'golden.jsonl:1: "references" holds 3 where a text in quotes is needed',
-        'golden.jsonl:1: "references" holds a blank text',
-        'golden.jsonl:1: "history" holds "hello" where an object {...} is needed',
+        'golden.jsonl:1: "references" contains 3 where a text in quotes is required',
+        'golden.jsonl:1: "references" contains a blank text',
+        'golden.jsonl:1: "history" contains "hello" where an object {...} is required',
         'golden.jsonl:1.history[0]: "role" is "usr"; did you mean "user"? known: assistant, user',
         'golden.jsonl:1.history[1]: has no "text"',
         'golden.jsonl:1.history[2]: unknown key "who"; known: role, text',
@@ -148,8 +147,8 @@ def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) 
 
 
 def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: holds no document"]
-    assert refused(tmp_path, []) == ["golden.jsonl: no question to evaluate (the file holds none)"]
+    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: contains no documents"]
+    assert refused(tmp_path, []) == ["golden.jsonl: no questions to evaluate (the file has none)"]
 
 
 def versioned(version: str) -> list[object]:
@@ -169,7 +168,7 @@ def test_golden_line_written_for_another_version_of_the_corpus_is_refused(tmp_pa
 
 def test_corpus_of_two_versions_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, [FULL], versioned("2"))[0] == (
-        'corpus.jsonl:2: version "3" differs from "2" of the lines before; a corpus has one version'
+        'corpus.jsonl:2: version "3" differs from "2" in earlier lines; a corpus has one version'
     )
 
 
@@ -179,8 +178,8 @@ def test_options_reach_the_golden_set(tmp_path: Path) -> None:
     dataset = Jsonl(str(corpus), str(golden), "drop", 1, 0, True).load()
     assert dataset.golden.repeated_passages
     assert dataset.golden.left_out == {
-        "labels naming an unknown document": 1,
-        "questions with no label left": 1,
+        "labels of an unknown document": 1,
+        "questions without usable labels": 1,
         "beyond dataset.limit=1": 1,
     }
 
@@ -198,5 +197,5 @@ def test_gold_and_silver_are_taken_apart_and_counted(tmp_path: Path) -> None:
     assert peculiarities(load(tmp_path, questions).golden.questions) == (
         "questions: 1 gold (confirmed by a person), 2 silver, 1 neither",
     )
-    with pytest.raises(ConfigError, match="must be null or one of silver, gold, given 'golden'"):
+    with pytest.raises(ConfigError, match="must be null or one of silver, gold, got 'golden'"):
         Jsonl(str(corpus), str(golden), "error", None, 0, False, "golden").load()

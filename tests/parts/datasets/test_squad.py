@@ -78,20 +78,20 @@ def test_answer_that_occurs_once_is_found_whatever_its_start_and_that_is_noted(t
     questions = [row("q1", ("hills", 24), ("hills", 23)), row("q2", ("hills", 23))]
     dataset = squad(tmp_path, article("River", (CONTEXT, questions))).load()
     assert [question.evidence for question in dataset.golden.questions] == [(Evidence("River/1", "hills", 23),)] * 2
-    assert dataset.notes == ("1 questions have an answer with a wrong answer_start, found where it occurs",)
+    assert dataset.notes == ("1 questions have an answer with a wrong answer_start, which was corrected",)
 
 
 def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> None:
     wrong, right = row("q1", ("the", 3), ("the", 3)), row("q2", ("hills", 23))
     articles = [article("River", (CONTEXT, [wrong, right]))]
     assert refused(tmp_path, *articles) == [
-        "1 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        "1 labels cannot be used; correct them, or drop them with dataset.unknown=drop",
         'dev.json:$.data[0].paragraphs[0].qas[0]: anchor "the" does not begin at 3 in document "River/1", '
         "but at 19, 45, 52",
     ]
     golden = squad(tmp_path, *articles, unknown="drop").load().golden
     assert [question.id for question in golden.questions] == ["q2"]
-    assert golden.left_out == {"labels whose anchor does not resolve": 1, "questions with no label left": 1}
+    assert golden.left_out == {"labels whose anchor does not resolve": 1, "questions without usable labels": 1}
 
 
 def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path)
     assert refused(tmp_path, article("", (CONTEXT, [bare, row("q1", ("x", -1))])), article("A", (" ", []))) == [
         'dev.json:$.data[0]: "title" is blank',
         'dev.json:$.data[0].paragraphs[0].qas[0].answers[0]: has no "answer_start"',
-        'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" is -1; give 0 or more',
-        'dev.json:$.data[0].paragraphs[0].qas[1]: question "q1" is given twice; '
+        'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" must be at least 0, got -1',
+        'dev.json:$.data[0].paragraphs[0].qas[1]: question "q1" occurs twice; '
         "first in dev.json:$.data[0].paragraphs[0].qas[0]",
         'dev.json:$.data[1].paragraphs[0]: "context" is blank',
     ]

@@ -58,7 +58,7 @@ def test_edited_field_or_query_is_another_golden_set(tmp_path: Path) -> None:
     ("rows", "said"),
     [
         ([{"id": "c1"}], r'cases\.jsonl:1.*has no "input"'),
-        ([CASE, CASE], r'cases\.jsonl:2.*case "c1" is given twice'),
+        ([CASE, CASE], r'cases\.jsonl:2.*case "c1" occurs twice'),
         ([{"id": "c1", "input": "x", "erors": "y"}], r'no field "errors"; did you mean "erors"'),
         ([CASE | {"evidence": [{"document": "nowhere"}]}], "nowhere"),
     ],

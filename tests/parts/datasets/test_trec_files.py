@@ -115,7 +115,7 @@ def test_a_header_of_the_qrels_is_no_label(tmp_path: Path, header: str) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "fault"),
-    [(["desc"], 'a topic has no "desc"; did you mean "description"?'), ([], "names no part of a topic")],
+    [(["desc"], 'a topic has no "desc"; did you mean "description"?'), ([], "must name at least one part of a topic")],
 )
 def test_unknown_field_is_refused_before_anything_is_read(fields: list[str], fault: str) -> None:
     nowhere = {"corpus": "no", "topics": "no", "qrels": "no", "grades": None, "unknown": "error", "limit": None}
@@ -144,10 +144,10 @@ def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
     assert refused(tmp_path, topics) == [
         "topics:1: the topic has no <title>; add it, or choose other fields",
-        'topics:4: "stray" stands outside of <top> ... </top>',
-        "topics:8: a topic begins before the one of topics:5 ends; close that with </top>",
+        'topics:4: "stray" is outside <top> ... </top>',
+        "topics:8: a topic begins before that of topics:5 ends; close that with </top>",
         "topics:8: the topic has no end; close it with </top>",
-        'topics:8: question "2" is given twice; first in topics:5',
+        'topics:8: question "2" occurs twice; first in topics:5',
     ]
     assert refused(tmp_path, "301\theavy rain\n302 snow\n") == [
         "topics:2: has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"

@@ -106,12 +106,12 @@ GOOD = entry(0, 0.5, 1)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html>Sign in</html>", "no JSON: <html>Sign in"),
+        (b"<html>Sign in</html>", "not JSON: <html>Sign in"),
         (b'{"data": 5}', "no data with index"),
         (data(GOOD), "1 vectors for 2 texts"),
         (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts, or not one for each"),
         (data(GOOD, entry(1, 1, 2, 3)), "a vector of 3 values, where 2 were expected"),
-        (data(GOOD, entry(1, 1, float("nan"))), "a vector with nan, which is no finite number"),
+        (data(GOOD, entry(1, 1, float("nan"))), "a vector with nan, which is not a finite number"),
         (data(GOOD, entry(1, 1, 1e300)), r"a vector with 1e\+300"),
     ],
 )
@@ -120,8 +120,8 @@ def test_answer_that_is_not_one_vector_a_text_is_refused(server: Server, content
     with pytest.raises(CallFailed, match=message) as caught:
         embedder(server, dimensions=2).embed_queries(["one", "two"])
     assert "\n" not in str(caught.value)
-    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
-    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+    # What is not JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "not JSON" in message else 1)
 
 
 def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
@@ -135,8 +135,8 @@ def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
     [
         ({"base_url": "https://host/v1?key=s3cret"}, r"embedder\.base_url .* no user, password or query"),
         ({"key_env": "s3cret-abc"}, r"embedder\.key_env must be the NAME of an environment variable"),
-        ({"dimensions": 0}, r"embedder\.dimensions is 0; it must be 1 or more"),
-        ({"batch_size": 0}, r"embedder\.batch_size is 0; it must be 1 or more"),
+        ({"dimensions": 0}, r"embedder\.dimensions must be at least 1, got 0"),
+        ({"batch_size": 0}, r"embedder\.batch_size must be at least 1, got 0"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:

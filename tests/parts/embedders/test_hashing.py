@@ -29,5 +29,5 @@ def test_a_question_in_a_script_without_spaces_is_near_the_text_with_its_words()
 
 @pytest.mark.parametrize("wrong", [{"dimensions": 0}, {"ngram": 0}])
 def test_impossible_values_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="must be 1 or more"):
+    with pytest.raises(ConfigError, match="must be at least 1"):
         HashingEmbedder(**wrong).check()

@@ -109,10 +109,10 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ({"extra": {"api_key": "s3cret"}}, r"llm\.extra\.api_key: a secret in a config ends up in files"),
         ({"extra": {"stream": True}}, r"llm\.extra\.stream: not an additional request field"),
         ({"extra": {"temperature": 1}}, r"llm\.extra\.temperature: not an additional request .* set llm\.temperature"),
-        ({"max_tokens": 0}, r"llm\.max_tokens is 0; it must be 1 or more, or null"),
-        ({"deadline": 0}, r"llm\.deadline is 0 seconds"),
-        ({"requests_per_minute": 0}, r"llm\.requests_per_minute is 0; it must be more than 0, or null"),
-        ({"retries": -1}, r"llm\.retries is -1"),
+        ({"max_tokens": 0}, r"llm\.max_tokens must be at least 1, or null, got 0"),
+        ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, got 0"),
+        ({"requests_per_minute": 0}, r"llm\.requests_per_minute must be more than 0, or null, got 0"),
+        ({"retries": -1}, r"llm\.retries must be .*, got -1"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:
@@ -135,5 +135,5 @@ def test_thoughts_are_no_part_of_an_answer_unless_the_config_leaves_them(server:
 
 
 def test_tags_that_are_no_names_are_refused(server: LlmServer) -> None:
-    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of names of tags"):
+    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of tag names"):
         generator(server, thoughts="think").check()

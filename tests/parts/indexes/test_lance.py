@@ -211,7 +211,7 @@ def test_damaged_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_folder_is_shipped_with_no_bundle() -> None:
-    with pytest.raises(InputError, match=r"index\.uri: the table lies in a folder of this machine"):
+    with pytest.raises(InputError, match=r"index\.uri: the table is in a folder of this machine"):
         LanceHnsw("here").check_ship()
     LanceHnsw("s3://bucket/here").check_ship()
 
@@ -225,16 +225,16 @@ def test_pieces_must_divide_the_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("LanceIvfPq", {"num_partitions": 0}, r"index\.num_partitions is 0"),
-        ("LanceIvfPq", {"num_sub_vectors": 0}, r"index\.num_sub_vectors is 0"),
-        ("LanceIvfPq", {"nprobes": 0}, r"index\.nprobes is 0"),
-        ("LanceIvfPq", {"oversampling": 0}, r"index\.oversampling is 0"),
+        ("LanceIvfPq", {"num_partitions": 0}, r"index\.num_partitions must be .*, got 0"),
+        ("LanceIvfPq", {"num_sub_vectors": 0}, r"index\.num_sub_vectors must be .*, got 0"),
+        ("LanceIvfPq", {"nprobes": 0}, r"index\.nprobes must be .*, got 0"),
+        ("LanceIvfPq", {"oversampling": 0}, r"index\.oversampling must be .*, got 0"),
         ("LanceIvfPq", {"table": "a/b"}, r"index\.table is 'a/b'"),
         ("LanceHnsw", {"uri": "s3://user:s3cret@bucket/x"}, r"index\.uri must be a folder or"),
         ("LanceHnsw", {"uri": ""}, r"index\.uri must be a folder or"),
-        ("LanceHnsw", {"m": 1}, r"index\.m is 1"),
-        ("LanceHnsw", {"ef_construction": 0}, r"index\.ef_construction is 0"),
-        ("LanceHnsw", {"ef_search": 0}, r"index\.ef_search is 0"),
+        ("LanceHnsw", {"m": 1}, r"index\.m must be .*, got 1"),
+        ("LanceHnsw", {"ef_construction": 0}, r"index\.ef_construction must be .*, got 0"),
+        ("LanceHnsw", {"ef_search": 0}, r"index\.ef_search must be .*, got 0"),
     ],
 )
 def test_wrong_parameters_are_refused(name: str, given: dict[str, Any], message: str) -> None:

@@ -129,7 +129,7 @@ def test_collection_with_points_of_others_is_refused(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     (name,) = names(server)
     server.engine.upsert(name, models.Batch(ids=[99], vectors=VECTORS[:1].tolist()))
-    with pytest.raises(EndpointFailed, match=f"the collection {name} holds 71 points, not 70; delete it"):
+    with pytest.raises(EndpointFailed, match=f"the collection {name} contains 71 points, instead of 70; delete it"):
         Qdrant(server.url).search(index, VECTORS, QUERIES, 3)
 
 
@@ -186,13 +186,13 @@ def test_folder_that_another_process_has_open_is_one_line(tmp_path: Path) -> Non
     ("given", "message"),
     [
         ({"path": "here"}, r"index\.base_url is http://localhost:6333, index\.path here; give one"),
-        ({"base_url": None}, "give one, and null for the other"),
+        ({"base_url": None}, "set one, and null for the other"),
         ({"base_url": "http://user:pass@host"}, r"index\.base_url must begin with http"),
         ({"key_env": "sk-123"}, r"index\.key_env must be the NAME"),
-        ({"collection": "a/b"}, r"index\.collection is 'a/b'"),
-        ({"m": 1}, r"index\.m is 1"),
-        ({"ef_construct": 3}, r"index\.ef_construct is 3"),
-        ({"ef_search": 0}, r"index\.ef_search is 0"),
+        ({"collection": "a/b"}, r"index\.collection must be .*, got 'a/b'"),
+        ({"m": 1}, r"index\.m must be .*, got 1"),
+        ({"ef_construct": 3}, r"index\.ef_construct must be .*, got 3"),
+        ({"ef_search": 0}, r"index\.ef_search must be .*, got 0"),
     ],
 )
 def test_wrong_parameters_are_refused(given: dict[str, Any], message: str) -> None:

@@ -102,7 +102,7 @@ def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
 
 def test_unknown_match_and_language_are_refused() -> None:
     for part in ("KeywordCoverage", "SuccessRate"):
-        with pytest.raises(ConfigError, match=r"m\.match: must be 'word' or 'substring' or 'stem', given 'stm'"):
+        with pytest.raises(ConfigError, match=r"m\.match: must be 'word' or 'substring' or 'stem', got 'stm'"):
             Builder().build({"_target_": f"ragsweep.parts.metrics.{part}", "match": "stm"}, "m")
     with pytest.raises(ConfigError, match=r"keyword_coverage\.language is 'klingon'"):
         metrics.KeywordCoverage("stem", "klingon")
@@ -170,7 +170,7 @@ def test_answer_is_right_by_its_words_or_by_all_its_keywords() -> None:
 
 def test_threshold_out_of_range_is_an_error() -> None:
     for threshold in (0, 1.1, -1):
-        with pytest.raises(ConfigError, match="the threshold of success_rate must be above 0 and at most 1, not"):
+        with pytest.raises(ConfigError, match="the threshold of success_rate must be above 0 and at most 1, got"):
             metrics.SuccessRate(threshold)
 
 

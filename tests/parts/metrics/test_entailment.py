@@ -94,7 +94,7 @@ def relabelled(tiny_entailment: Path, tmp_path: Path) -> Callable[..., str]:
 
 
 def test_model_without_entailment_is_refused(tiny_classifier: Path, relabelled: Callable[..., str]) -> None:
-    with pytest.raises(ConfigError, match='whose classes are label_0; name a model with a class "entailment"'):
+    with pytest.raises(ConfigError, match='whose classes are label_0; use a model with a class "entailment"'):
         FaithfulnessNli(str(tiny_classifier)).check()
     with pytest.raises(ConfigError, match="not_entailment, neutral"):
         FaithfulnessNli(relabelled("not_entailment", "neutral")).check()

@@ -47,8 +47,8 @@ def test_json_object_is_the_answer_or_its_last_block(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no JSON"), ("SELECT 1", "no JSON"), ("[1]", "no JSON object, but list"), ("{}", "'sql' is a required"),
-        ('{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"), ("[" * 100_000, "no JSON"),
+        ("", "not JSON"), ("SELECT 1", "not JSON"), ("[1]", "not a JSON object, but list"), ("{}", "'sql' is a required"),
+        ('{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"), ("[" * 100_000, "not JSON"),
     ],
 )  # fmt: skip
 def test_what_the_schema_refuses_is_unreadable_and_says_why(text: str, reason: str) -> None:

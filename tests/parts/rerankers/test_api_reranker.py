@@ -90,13 +90,13 @@ GOOD = {"index": 0, "relevance_score": 0.5}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html><body>Sign in to the\nnetwork</body></html>", "no JSON: <html><body>Sign in to the network"),
+        (b"<html><body>Sign in to the\nnetwork</body></html>", "not JSON: <html><body>Sign in to the network"),
         (b'{"error": "overloaded"}', "no results with index"),
         (results(5), "no results with index"),
         (results(GOOD), "1 results for 2 texts"),
         (results(GOOD, GOOD), "2 results for 2 texts, or not one for each"),
         (results(GOOD, {"index": True, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": 1, "relevance_score": float("nan")}), "a score of nan, which is no finite number"),
+        (results(GOOD, {"index": 1, "relevance_score": float("nan")}), "a score of nan, which is not a finite number"),
         (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score of 1e\+300"),
         (results(GOOD, {"index": 1, "relevance_score": True}), "a score of True"),
     ],
@@ -106,8 +106,8 @@ def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, c
     with pytest.raises(CallFailed, match=message) as caught:
         reranker(server).score([("q", "one"), ("q", "two")])
     assert "\n" not in str(caught.value)
-    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
-    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+    # What is not JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "not JSON" in message else 1)
 
 
 # --- the key -----------------------------------------------------------------------------------------------------
@@ -145,9 +145,9 @@ def test_key_that_could_end_a_header_is_refused_without_being_shown(
         ({"base_url": "api.cohere.com"}, r"reranker\.base_url must begin with http"),
         ({"base_url": "https://host/v1?key=s3cret"}, r"reranker\.base_url .* no user, password or query"),
         ({"key_env": "co_s3cret"}, r"reranker\.key_env must be the NAME of an environment variable"),
-        ({"batch_size": 0}, r"reranker\.batch_size is 0; it must be 1 or more"),
-        ({"timeout": 0}, r"reranker\.timeout is 0 seconds"),
-        ({"mix": -0.1}, r"reranker\.mix is -0\.1"),
+        ({"batch_size": 0}, r"reranker\.batch_size must be at least 1, got 0"),
+        ({"timeout": 0}, r"reranker\.timeout must be more than 0 seconds, got 0"),
+        ({"mix": -0.1}, r"reranker\.mix, .* got -0\.1"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:

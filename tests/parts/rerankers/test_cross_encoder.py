@@ -69,7 +69,7 @@ def test_passages_that_read_the_same_have_one_score_in_any_batch(tiny_classifier
 
 
 def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"contains BertModel and no cross-encoder .* reranker=late_interaction"):
+    with pytest.raises(ConfigError, match=r"contains BertModel, not a cross-encoder .* reranker=late_interaction"):
         reranker(tiny_embedder).check()
 
 
@@ -86,10 +86,10 @@ def test_model_with_several_outputs_is_refused(tiny_classifier: Path, tmp_path: 
     ("parameters", "message"),
     [
         ({"dtype": "float23"}, r'reranker\.dtype is .float23.; did you mean "float32"'),
-        ({"batch_size": 0}, r"reranker\.batch_size is 0"),
+        ({"batch_size": 0}, r"reranker\.batch_size must be .*, got 0"),
         ({"max_length": 49}, r"reranker\.max_length is 49; .* reads 1 to 48 tokens"),
-        ({"mix": 2}, r"reranker\.mix is 2"),
-        ({"candidates": -3}, r"reranker\.candidates is -3"),
+        ({"mix": 2}, r"reranker\.mix, .* got 2"),
+        ({"candidates": -3}, r"reranker\.candidates must be .*, got -3"),
     ],
 )
 def test_wrong_parameters_are_refused_before_loading(tiny_classifier: Path, parameters: dict, message: str) -> None:

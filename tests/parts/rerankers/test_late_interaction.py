@@ -47,7 +47,7 @@ def test_each_text_and_each_query_is_embedded_once() -> None:
 
 
 def test_embedder_without_token_vectors_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"object gives no token vectors .* reranker=cross_encoder"):
+    with pytest.raises(ConfigError, match=r"object returns no token vectors .* reranker=cross_encoder"):
         LateInteraction(object()).check()
 
 

@@ -324,7 +324,7 @@ def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path, b
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE studies (id)")
         connection.execute("CREATE TABLE alembic_version (version_num)")
-    with pytest.raises(TrackingError, match=r"optuna\.db contains the tables of another program .*studies"):
+    with pytest.raises(TrackingError, match=r"optuna\.db contains tables of another program .*studies"):
         begin(Mlflow(f"sqlite:///{path}"))
     with sqlite3.connect(path) as connection:
         assert {name for (name,) in connection.execute("SELECT name FROM sqlite_master")} == {
@@ -340,7 +340,7 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
     for uri in (f"sqlite:///{tmp_path}/file/mlflow.db", f"sqlite:///{tmp_path}", f"sqlite:///{tmp_path}/file",
                 f"sqlite:///{tmp_path}/mlflow.db"):  # fmt: skip
         begun = time.monotonic()
-        with pytest.raises(TrackingError, match=r"set tracking\.uri to a place that can be written") as told:
+        with pytest.raises(TrackingError, match=r"set tracking\.uri to a writable location") as told:
             begin(Mlflow(uri))
         assert str(told.value).startswith(uri)
         assert "\n" not in str(told.value)
@@ -351,10 +351,10 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("./mlruns", r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"),
-        ("file:///tmp/mlruns", r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"),
-        ("sqlite://", "keeps nothing"),
-        ("sqlite:///:memory:", "keeps nothing"),
+        ("./mlruns", r"mlflow 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
+        ("file:///tmp/mlruns", r"mlflow 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
+        ("sqlite://", "is not persistent"),
+        ("sqlite:///:memory:", "is not persistent"),
     ],
 )
 def test_place_that_keeps_nothing_is_refused(uri: str, message: str, begin: Callable[[Mlflow], None]) -> None:

@@ -1,4 +1,4 @@
-"""Chunkers cut documents into the units that are retrieved."""
+"""Chunkers cut documents into retrieval units."""
 
 from ragsweep.parts.chunkers.markdown import Markdown
 from ragsweep.parts.chunkers.parent_child import ParentChild

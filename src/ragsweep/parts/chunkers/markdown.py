@@ -21,7 +21,7 @@ CODE = frozenset({"fence", "code_block"})
 
 
 class Block(NamedTuple):
-    """A heading or another block of a document (a paragraph, a list, a fence), up to the start of the next one."""
+    """A heading or another block of a document (a paragraph, a list, a fence), up to the start of the next block."""
 
     start: int
     end: int
@@ -32,10 +32,10 @@ class Block(NamedTuple):
 class Markdown:
     """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with its subsections.
 
-    Small sections under one heading are joined as long as they fit. A section without headings that is too long is cut
-    between its paragraphs and lists, else after lines, sentences and words, but never inside a block of code, which may
-    thus be longer than ``size``. Chunks are spans of the document: a chunk begins with its own heading, without those
-    above it. Headings are CommonMark's.
+    Small sections under one heading are joined while they fit. An oversized section without headings is cut between its
+    paragraphs and lists, else after lines, sentences and words, but never inside a code block, which may thus exceed
+    ``size``. Chunks are spans of the document: a chunk begins with its own heading, without those above it. Headings
+    are CommonMark's.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -51,7 +51,7 @@ class Markdown:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks without blank ones."""
+        """Return the non-blank chunks."""
         from markdown_it import MarkdownIt
 
         # Only blocks matter, not the content of paragraphs.
@@ -59,7 +59,7 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section at the highest headings in it, except for those at its start."""
+        """Cut a section at its highest headings, except for those at its start."""
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:
             return [whole]

@@ -1,4 +1,4 @@
-"""Chunks that end where the text pauses."""
+"""Chunks that end at natural pauses in the text."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 class Recursive:
     """Cut at paragraphs, and pieces longer than ``size`` characters at lines, then sentences, words, characters.
 
-    Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours as long as they fit in ``size``.
+    Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours while they fit in ``size``.
     The splitting is that of chonkie's RecursiveChunker.
     """
 
@@ -32,7 +32,7 @@ class Recursive:
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks without blank ones."""
+        """Return the non-blank chunks."""
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 

@@ -20,9 +20,9 @@ class Semantic:
 
     The distance of two sentences is 1 - cosine of their vectors; the text is cut where it exceeds the ``percentile`` of
     all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
-    Pieces longer than ``size`` characters are cut where their sentences are least similar, and sentences of that length
-    after lines and words. Sentences of different documents are neither compared nor embedded together: a document's
-    chunks depend only on its text.
+    Pieces longer than ``size`` characters are cut where their sentences are least similar, and longer sentences after
+    lines and words. Sentences of different documents are neither compared nor embedded together: a document's chunks
+    depend only on its text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -35,16 +35,16 @@ class Semantic:
     def __post_init__(self) -> None:
         """Raise ConfigError for numbers out of range and an unknown language."""
         if not 0 <= self.percentile <= 100:
-            raise ConfigError(f"chunker.percentile is {self.percentile}; it must lie between 0 and 100")
+            raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
         check_size("size", self.size)
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences, which may change the sentences."""
+        """Return the sentence splitter's version, which may change the sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; this loads the embedder's model and embeds every sentence once."""
+        """Return the chunks; loads the embedder's model and embeds every sentence once."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

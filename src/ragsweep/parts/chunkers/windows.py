@@ -14,12 +14,12 @@ from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentenc
 
 
 class NoChunker:
-    """Leave every document whole."""
+    """Keep every document whole."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return one span a document, over all of its text."""
+        """Return one span per document, covering all of its text."""
         return cut(corpus, lambda text: [(0, len(text))])
 
 
@@ -46,7 +46,7 @@ class FixedSize:
 class SentenceWindow:
     """Cut every document into windows of ``sentences`` sentences, a new one every ``stride`` sentences.
 
-    The length of a window depends on its sentences: a text without full stops is one sentence, up to a blank line.
+    A window's length depends on its sentences: a text without full stops is one sentence, up to a blank line.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -60,13 +60,13 @@ class SentenceWindow:
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
-                f"chunker.stride is {self.stride}; it must be 1 or more and at most chunker.sentences, "
-                f"{self.sentences}, so that no sentence is left out"
+                f"chunker.stride must be at least 1 and at most chunker.sentences ({self.sentences}), so that no"
+                f" sentence is skipped, got {self.stride}"
             )
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences, which may change the sentences."""
+        """Return the sentence splitter's version, which may change the sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
@@ -82,9 +82,9 @@ class SentenceWindow:
 class Tokens:
     """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the previous one.
 
-    Text between two tokens belongs to the first of them. The special tokens that a model adds to a text are not
-    counted, nor is the title that is put before a chunk. ``tokenizer`` is a tokenizer.json, or a model that has one: a
-    folder, a hub id or "bundled".
+    Text between two tokens belongs to the first of them. Special tokens that a model adds to a text are not counted,
+    nor is the title prepended to a chunk. ``tokenizer`` is a tokenizer.json, or a model with one: a folder, a hub id or
+    "bundled".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"tokenizer", "download"}))
@@ -101,7 +101,7 @@ class Tokens:
         check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the tokenizer's file, and name the version of the library that reads it."""
+        """Hash the tokenizer's file, and name the version of the tokenizer library."""
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
         return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
 
@@ -119,7 +119,7 @@ class Tokens:
             starts = list(accumulate(offsets, max)) or [0]
             starts[0] = 0  # text before the first token belongs to it
             ends = [*starts[1:], len(text)]
-            # Several tokens may encode one character: windows that differ only in these are merged.
+            # Several tokens may encode one character: windows that differ only within it are merged.
             spans = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
             return list(dict.fromkeys(spans))
 

@@ -1,4 +1,4 @@
-"""A folder in the format of the BEIR benchmark: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each also gzipped."""
+"""A folder in BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each also gzipped."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 _FEW = 3  # fewest such queries that are more than chance
 _NOTE = (
     "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
-    " dataset.exclude_self=true takes that document out of the query's ranking"
+    " dataset.exclude_self=true removes that document from the query's ranking"
 )
 
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; evidence is a whole document, its grade the label's score.
+    """Read a BEIR folder; evidence is a whole document, graded by the label's score.
 
-    The questions are those that the split labels and those whose metadata has ``"unanswerable": true``; all others are
-    counted and left out.
+    The questions are those labelled by the split and those whose metadata has ``"unanswerable": true``; all others are
+    counted and skipped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -45,7 +45,7 @@ class Beir:
         """Read corpus, queries and labels. Raises ConfigError for settings, InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
-            raise ConfigError(f"dataset.exclude_self: must be true or false, given {self.exclude_self!r}")
+            raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
         grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)
@@ -59,13 +59,13 @@ class Beir:
             repeated = sum(any(_contains(corpus, name, text) for name in names) for text, names in own.items())
             notes = (_NOTE.format(repeated),) if repeated >= min(_FEW, len(own) or _FEW) else ()
             return Dataset(folder.resolve().name, corpus, golden, notes)
-        note = f"dataset.exclude_self: taken out of rankings are the documents of {len(own)} queries"
+        note = f"dataset.exclude_self: the documents of {len(own)} queries are removed from their rankings"
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
         """Find the split's label file, without using its name as a path."""
-        check_folder(folder, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
-        check_folder(folder / "qrels", "the files of labels, SPLIT.tsv, belong there")
+        check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
+        check_folder(folder / "qrels", "it must contain the label files, SPLIT.tsv")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
         splits = {file.name.removesuffix(".tsv"): file for file in files}
         if self.split not in splits:

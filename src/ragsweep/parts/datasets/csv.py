@@ -1,4 +1,4 @@
-"""Tables: questions in a CSV or TSV file or in JSON lines, documents in another one or in a folder of pages."""
+"""Tables: questions in a CSV or TSV file or JSON lines, documents in another such file or a folder of pages."""
 
 import math
 from collections import defaultdict
@@ -30,7 +30,7 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(eq=False)
 class Csv:
-    """Read a table of questions; each row has one evidence, and rows of one id are one question.
+    """Read a table of questions; each row has one evidence, and rows with the same id are one question.
 
     Unknown columns become labels.
     """
@@ -61,7 +61,7 @@ class Csv:
         if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
             raise ConfigError(f"dataset.conversation: no question of {file} has the category {sorted(missing)[0]!r}")
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
-        facts = {True: "columns read as labels", False: "lists and objects are no labels, left out of"}
+        facts = {True: "columns read as labels", False: "lists and objects are not labels, omitted from"}
         for is_label, fact in facts.items():
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
@@ -75,9 +75,9 @@ class Csv:
 def read_question_table(
     file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
-    """Read a table of questions: the set before its labels are checked, and the rows; errors are added to the faults.
+    """Read a question table: the set before its labels are checked, and the rows; errors are added to the faults.
 
-    ``columns``: field -> name of its column, if it differs.
+    ``columns``: field -> name of its column, if different.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
@@ -98,7 +98,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 
 def _question_values(row: Row) -> dict[str, Any]:
-    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be intended
+    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a question may be blank
     texts = {name: _texts(row, name) for name in QUESTION_COLUMNS if name in row and name != "question"}
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
@@ -123,11 +123,11 @@ def _texts(row: Row, name: str) -> list[str]:
 
 
 def _labels(row: Row) -> list[Qrel]:
-    """Return the label of a row that has one."""
+    """Return the label of a row, if any."""
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
         for name in cells:
-            row.fault(f'"{name}" belongs to a "document", but there is none')
+            row.fault(f'"{name}" requires a "document", which is missing')
         return []
     code = cells.pop("grade", "1")
     start = cells.get("start", "")

@@ -1,4 +1,4 @@
-"""Golden sets in our own format (docs/datasets.md): over a corpus file, a folder of pages, and the bundled one."""
+"""Golden sets in our own format (docs/datasets.md): with a corpus file, a folder of pages, and the bundled one."""
 
 import platform
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a golden file, one JSON object a line."""
+    """Read a corpus file and a golden file, one JSON object per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -43,7 +43,7 @@ class Jsonl:
 
 @dataclass(eq=False)
 class Folder:
-    """Read every page (text, Markdown, reStructuredText, HTML, PDF) in a folder and below; its id is its path.
+    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder, recursively; a page's id is its path.
 
     Links are not followed, and names that begin with a dot are ignored.
     """
@@ -65,7 +65,7 @@ class Folder:
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         folder = Path(self.path).expanduser()
-        check_folder(folder, "dataset.path needs the documents' folder")
+        check_folder(folder, "dataset.path must be the documents' folder")
         corpus, notes = read_folder(folder, self.exclude, faults)
         golden = _read_golden(Path(self.golden).expanduser(), corpus, selection, faults, self.repeated_passages)
         return Dataset(folder.resolve().name, corpus, golden, (*notes, *faults.notes))
@@ -73,7 +73,7 @@ class Folder:
 
 @dataclass(eq=False)
 class PythonReference:
-    """Read the Python language reference (the topics of ``help()``) and the golden set that comes with ragsweep.
+    """Read the Python language reference (the topics of ``help()``) and ragsweep's bundled golden set.
 
     The topics are those of the running Python; many passages occur in several topics.
     """
@@ -84,7 +84,7 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Read topics and questions. Raises InputError where an anchor does not resolve in this Python's topics."""
+        """Load topics and questions. Raises InputError if an anchor does not resolve in this Python's topics."""
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)

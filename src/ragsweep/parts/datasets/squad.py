@@ -19,8 +19,8 @@ class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
-    document. Answers are alternative right answers; overlapping spans are one evidence. An answer that occurs once in
-    its paragraph is located there, regardless of the start in the file. Questions that are ``is_impossible`` are
+    document. Answers are alternative correct answers; overlapping spans are one evidence. An answer that occurs once in
+    its paragraph is located there, regardless of the start in the file. Questions marked ``is_impossible`` are
     unanswerable.
     """
 
@@ -38,11 +38,11 @@ class Squad:
         root = read_object(path, faults)
         corpus, questions = _read(root.parts("data") if root else [])
         if root and not corpus.ids:
-            root.fault('holds no paragraph; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
+            root.fault('contains no paragraphs; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
         faults.raise_any()
         golden = golden_set(RawGoldenSet(str(path), questions), corpus, selection)
         moved = sum(bool(question.notes) for question in questions)
-        note = f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs"
+        note = f"{moved:,} questions have an answer with a wrong answer_start, which was corrected"
         name = path.name.removesuffix(".gz").removesuffix(".json")
         return Dataset(name, corpus, golden, (note,) if moved else ())
 
@@ -68,7 +68,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
     placed: dict[tuple[str, int], None] = {}
-    for text, start in answers:  # at the start in the file, or else its only occurrence
+    for text, start in answers:  # at the given start, or else its only occurrence
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)

@@ -1,4 +1,4 @@
-"""Cases of a task: an input, the expected output, and any other fields that the task's metrics read."""
+"""Cases of a task: an input, the expected output, and other fields read by the task's metrics."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,12 @@ OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
 
 @dataclass(eq=False)
 class TaskCases:
-    """Read cases, one JSON object a line, and the documents that help to solve them.
+    """Read cases, one JSON object per line, and the documents that help to solve them.
 
-    A case has an ``id`` and an ``input``, and may have ``expected`` (the right output), ``category``, ``difficulty``,
-    ``evidence``, ``labels``, ``weight`` and ``notes``. It may have any other key: metrics read all fields but those of
-    the golden set (``question.fields``), and templates may name them: ``query``, that of the search query, and
-    ``request``, that of the model's question. The other settings are those of other datasets.
+    A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
+    ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed: metrics read all fields except those of
+    the golden set (``question.fields``), and templates may use them: ``query`` for the search query, and ``request``
+    for the model's question. The other settings are as in other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -45,7 +45,7 @@ class TaskCases:
                 raise ConfigError(f"{key}: {fault}") from None
 
     def load(self) -> Dataset:
-        """Read both. Raises ConfigError and InputError as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        """Load both files. Raises the errors of :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
         corpus, notes = read_documents(documents, faults)
@@ -81,5 +81,5 @@ class TaskCases:
         try:
             return render(getattr(self, key), fields)
         except ConfigError as fault:
-            row.fault(f"{fault}, which dataset.{key} names")
+            row.fault(f"{fault}, referenced in dataset.{key}")
             return ""

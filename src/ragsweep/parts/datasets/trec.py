@@ -1,4 +1,4 @@
-"""Topics and qrels in TREC's formats, over a corpus of JSON lines."""
+"""Topics and qrels in TREC formats, with a corpus of JSON lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 @dataclass(eq=False)
 class Trec:
-    """Read topics (``<top> <num> ...``, or "id, tab, text" a line) and qrels; evidence is a whole document.
+    """Read topics (``<top> <num> ...``, or "id, tab, text" lines) and qrels; evidence is a whole document.
 
-    The questions are those that the qrels label; all others are counted and skipped. A name may lack its ".gz".
+    The questions are those labelled by the qrels; others are counted and skipped. A name may omit its ".gz".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -34,12 +34,12 @@ class Trec:
     seed: int
 
     def check(self) -> None:
-        """Raise ConfigError for a field that topics do not have, or none at all."""
+        """Raise ConfigError for an unknown topic field, or none at all."""
         for name in self.fields:
             if name not in FIELDS:
                 raise ConfigError(f'fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
         if not self.fields:
-            raise ConfigError(f"fields: names no part of a topic; known: {', '.join(FIELDS)}")
+            raise ConfigError(f"fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
         """Read all three files. Raises ConfigError for settings, InputError for all faults of the files."""
@@ -65,7 +65,7 @@ def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Q
 
 
 def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
-    """Yield a row (id, text) for each question; the first line determines the format of the file."""
+    """Yield a row (id, text) per question; the first line determines the file's format."""
     if has_topics(path, faults):
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}

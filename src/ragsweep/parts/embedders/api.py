@@ -1,4 +1,4 @@
-"""Embed by a service that speaks OpenAI's protocol (vLLM, Ollama and others do): ``POST {base_url}/embeddings``."""
+"""Embed through a service with OpenAI's protocol (also vLLM and Ollama): ``POST {base_url}/embeddings``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report the tokens of a text: the tokenizer of contexts counts them, and all count as read. A blank
+    Services do not report token counts per text: the tokenizer of contexts counts them, and all count as read. A blank
     text is not sent, because services reject it; its vector is zero.
     """
 
@@ -53,7 +53,7 @@ class ApiEmbedder(ServiceSettings):
         return Embeddings(self._embed(prompted), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension). Raises CallFailed if a call fails permanently."""
+        """Embed queries (queries, dimension). Raises CallFailed if a call fails permanently."""
         return self._embed([self.query_prompt + query for query in queries])
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -67,7 +67,7 @@ class ApiEmbedder(ServiceSettings):
 
     @cached_property
     def _dimension(self) -> int:
-        """The length of a vector: as configured, or as the service returns it in one call."""
+        """The vector length: as configured, or as returned by the service in one call."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:

@@ -17,10 +17,10 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class HashingEmbedder:
-    """Count words and their n-grams of characters in hashed dimensions (Weinberger and others, arXiv:0902.2206).
+    """Count words and their character n-grams in hashed dimensions (Weinberger and others, arXiv:0902.2206).
 
-    A bit of each hash is the sign, so that collisions cancel on average. Counts enter by their square roots, and
-    vectors have length 1; the vector of a text without words is zero. Texts are never truncated.
+    One bit of each hash is the sign, so that collisions cancel on average. Counts enter as square roots, and vectors
+    have length 1; the vector of a text without words is zero. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -38,7 +38,7 @@ class HashingEmbedder:
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension)."""
+        """Embed queries (queries, dimension)."""
         vectors = np.zeros((len(queries), self.dimensions), dtype=np.float32)
         for row, text in zip(vectors, queries, strict=True):
             for feature, number in Counter(self._features(text)).items():

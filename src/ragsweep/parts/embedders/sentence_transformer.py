@@ -1,4 +1,4 @@
-"""Embed with a model in the format of sentence-transformers."""
+"""Embed with a model in sentence-transformers format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 COUNTED_AT_ONCE = 1024
-"""Texts whose tokens are counted at a time."""
+"""Number of texts whose tokens are counted at a time."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names of prompts in models."""
@@ -28,8 +28,8 @@ class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
 
     Prompts left at None are the model's own: its prompts for queries and documents, else its default prompt.
-    ``max_length`` (tokens) replaces the model's own limit. Any model that the library loads is supported, including
-    static ones (model2vec), whose token vectors are summed without a transformer.
+    ``max_length`` (tokens) replaces the model's limit. Any model that the library loads is supported, including static
+    ones (model2vec), whose token vectors are summed without a transformer.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
@@ -47,13 +47,13 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def trained_on(self) -> str:
-        """The single language of the model's training; empty if there are several, or if it is unknown."""
+        """The single language that the model is trained on; empty if there are several, or if unknown."""
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.
+        """Embed chunks; count the tokens of each, including prompt and special tokens, and those that the model reads.
 
-        Batches are deterministic: the same texts always share a batch, the longest ones first.
+        Batches are deterministic: the same texts always share a batch, longest first.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
@@ -65,7 +65,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension)."""
+        """Embed queries (queries, dimension)."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
         for start in range(0, len(queries), size):
@@ -73,10 +73,10 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
+        """Return the vectors of each text's tokens (tokens, dimension), as output by the transformer.
 
-        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; tokens
-        that the tokenizer adds (special ones, padding) are not. Raises InputError for a model without token vectors.
+        ``kind`` is "query" or "document" and selects the prompt, whose tokens are included; tokens added by the
+        tokenizer (special ones, padding) are not. Raises InputError for a model without token vectors.
         """
         if self._token_part is not self:
             return self._token_part.embed_tokens(texts, kind)
@@ -84,7 +84,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
         tokenizer = self._model.tokenizer
         if _is_bare(tokenizer):
-            raise InputError(f"the model {self.model} gives no vectors of single tokens")
+            raise InputError(f"the model {self.model} returns no token vectors")
         # An unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         size = self._queries_together if kind == "query" else self.batch_size
@@ -95,19 +95,19 @@ class SentenceTransformerEmbedder(LocalModel):
             features = self._encode(kind, [texts[row] for row in rows], output_value=None)
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
-                    raise InputError(f"the model {self.model} gives no vectors of single tokens")
+                    raise InputError(f"the model {self.model} returns no token vectors")
                 is_text = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
                 vectors[row] = feature["token_embeddings"].cpu()[is_text].float().numpy()
         return vectors
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name the dtypes it computes in and the versions of the libraries that compute."""
+        """Hash the model's files, and name its compute dtypes and the versions of the libraries."""
         tokens = {"dtype of tokens": self._token_part.dtype} if self._token_part is not self else {}
         return {**super().fingerprint(), **tokens}
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The model that embeds tokens: in float32 if ``auto`` is int8, in which late interaction ranks worse."""
+        """The model that embeds tokens: in float32 if ``auto`` is int8, with which late interaction ranks worse."""
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 
@@ -153,7 +153,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
     def _count(self, kind: str, texts: Sequence[str]) -> Iterator[int]:
-        """Yield the number of tokens of each text, including those that the model cuts off."""
+        """Yield the number of tokens of each text, including truncated ones."""
         prompt = self._prompt(kind)
         for start in range(0, len(texts), COUNTED_AT_ONCE):
             yield from self._counter([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
@@ -174,7 +174,7 @@ class SentenceTransformerEmbedder(LocalModel):
     def _embed(self, kind: str, texts: list[str]) -> Floats:
         vectors: Floats = self._encode(kind, texts, convert_to_tensor=True).float().cpu().numpy()
         if not np.isfinite(vectors).all():
-            raise InputError(f"the model {self.model} gave vectors that are not finite; try embedder.dtype=float32")
+            raise InputError(f"the model {self.model} returned vectors that are not finite; try embedder.dtype=float32")
         return unit(vectors) if self.normalize else vectors  # in half precision, lengths would be 1 +- .003
 
 

@@ -1,4 +1,4 @@
-"""Embed with WordLlama: a static model whose package contains the weights, so that nothing is fetched."""
+"""Embed with WordLlama: a static model whose package contains the weights, so that nothing is downloaded."""
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ DIGESTS = {
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
-"""SHA-256 of the files: another version of the package is another model."""
+"""SHA-256 of the files, which identify the model: other package versions are rejected."""
 
 TABLE = "embedding.weight"
 DIMENSIONS = (64, 128, 256)
-"""Lengths of vectors that the model was trained for, each a prefix of the longest."""
+"""Vector lengths that the model was trained for, each a prefix of the longest."""
 
 TOKENIZED_AT_ONCE = 1024
 
 
 @dataclass(eq=False)
 class WordLlamaEmbedder:
-    """Average the vectors of a text's tokens: no transformer, no torch, no limit of tokens; English.
+    """Average the vectors of a text's tokens: no transformer, no torch, no token limit; English.
 
-    Vectors have length 1; that of a text without tokens is zero. ``dimensions`` takes the first values of each, as
-    Kusupati et al. 2022, "Matryoshka Representation Learning", train them.
+    Vectors have length 1; that of a text without tokens is zero. ``dimensions`` keeps the first values of each, as
+    trained by Kusupati et al. 2022, "Matryoshka Representation Learning".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -51,7 +51,7 @@ class WordLlamaEmbedder:
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash weights and tokenizer, and name the versions of their package and of the library that splits."""
+        """Hash weights and tokenizer, and name the versions of their package and of the tokenizer library."""
         weights, tokenizer = map(file_digest, self._files())
         versions = {name: importlib.metadata.version(name) for name in (PACKAGE, "tokenizers")}
         return {"weights": weights, "tokenizer": tokenizer, **versions}
@@ -63,7 +63,7 @@ class WordLlamaEmbedder:
         return Embeddings(self._average(ids), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension)."""
+        """Embed queries (queries, dimension)."""
         return self._average(self._tokens(queries))
 
     def _average(self, ids: Sequence[Sequence[int]]) -> Floats:

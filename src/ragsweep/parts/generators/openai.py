@@ -17,14 +17,14 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Keys of the request that have a separate option, or that would change the form of the response."""
+"""Request keys with a separate option, or that would change the response's form."""
 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or is cut at
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or is truncated at
     ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config. Each
     of ``replicates`` answers to a request has its own seed (also ``extra.random_seed``).
     """
@@ -45,14 +45,14 @@ class OpenAI(EndpointSettings):
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         super().check()
         if not isinstance(self.extra or {}, dict):
-            raise ConfigError(f"llm.extra must be a mapping of additional request fields, given {self.extra!r}")
+            raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message omits its value
-                raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")
+                raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; use llm.key_env")
             if name in RESERVED:
                 raise ConfigError(f"llm.extra.{name}: not an additional request field; set llm.{name} if it exists")
         if self.max_tokens is not None and self.max_tokens < 1:
-            raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
+            raise ConfigError(f"llm.max_tokens must be at least 1, or null, got {self.max_tokens}")
         check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -60,7 +60,7 @@ class OpenAI(EndpointSettings):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of one repetition; raises as ``generate`` does."""
+        """Answer every request with the seed of one repetition; raises like ``generate``."""
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

@@ -1,4 +1,4 @@
-"""Generate answers with a local language model in transformers' format."""
+"""Generate answers with a local language model in transformers format."""
 
 import math
 import time
@@ -18,15 +18,15 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
-"""Suffixes of classes that generate text; any other class would get a head of random weights."""
+"""Suffixes of classes that generate text; other classes would get a randomly initialised head."""
 
 STEP = 64
-"""Tokens; padded prompts have a multiple of it: few widths fill batches, and small steps waste little padding."""
+"""Padded prompts have a multiple of this number of tokens: few distinct widths, with little wasted padding."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Continue a prompt: the model's chat template if it has one, else the messages as plain text.
+    """Complete a prompt: the model's chat template if it has one, else the messages as plain text.
 
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. Above 1, prompts are padded to a multiple
     of STEP tokens. So the shapes of a computation, which determine its rounding, depend on the request and ``batch``,
@@ -60,13 +60,13 @@ class Transformers(LocalModel):
         check_at_least("llm", 1, batch=self.batch)
         if self.batch > 1 and self.temperature:
             raise ConfigError(
-                f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: what is drawn depends on the"
+                f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: samples depend on the"
                 " other requests of a batch; set llm.batch=1, or llm.temperature=0"
             )
         architecture = str((self._config().get("architectures") or ["nothing"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
-                f"model is {self.model!r}, which contains {architecture} and no language model (...ForCausalLM)"
+                f"model is {self.model!r}, which contains {architecture}, not a language model (...ForCausalLM)"
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -98,11 +98,11 @@ class Transformers(LocalModel):
                 yield numbers[start : start + self.batch]
 
     def _width(self, prompt: list[int]) -> int:
-        """Return the padded length of a prompt in tokens, with at least 1 of padding: otherwise a batch has no mask."""
+        """Return a prompt's padded length in tokens, with at least 1 of padding, without which a batch has no mask."""
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
-        """Continue prompts of one width in one batch, padded on the left; return the new tokens of each."""
+        """Complete prompts of one width in one batch, padded on the left; return the new tokens of each."""
         import torch
 
         tokenizer, model = self._loaded
@@ -127,7 +127,7 @@ class Transformers(LocalModel):
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
     def _decode(self, written: list[int]) -> str:
-        """Decode tokens without the special ones, except for those that are tags of thoughts (Mistral's [THINK])."""
+        """Decode tokens without special ones, except for those that are tags of thoughts (Mistral's [THINK])."""
         tokenizer = self._loaded[0]
         added = tokenizer.added_tokens_decoder.items()
         left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}

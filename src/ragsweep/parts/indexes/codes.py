@@ -17,10 +17,10 @@ from ragsweep.parts.limits import check_at_least
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Bits of a piece: faiss searches with 8 means and more."""
+"""Minimum bits per piece: faiss needs at least 8 means to search."""
 
 A_MEAN = 64
-"""Most training vectors of a mean: 256 were measured to take three times as long without better results."""
+"""Maximum training vectors per mean: 256 take three times as long without better results."""
 
 
 class CodeIndex(FaissIndex):
@@ -45,11 +45,11 @@ class CodeIndex(FaissIndex):
 
 @dataclass(eq=False)
 class Sq(CodeIndex):
-    """Compare the query with all vectors at ``bits`` bits a number (scalar quantisation), by faiss.
+    """Compare the query with all vectors at ``bits`` bits per number (scalar quantisation), using faiss.
 
     4, 6 and 8 bits divide the range of each dimension evenly, 16 are a half-precision float. The nearest by their
-    codes, ``oversampling`` times the depth, are scored by the vectors themselves, as the exact index does: with 1 the
-    codes alone choose the vectors, and only their order is exact.
+    codes, ``oversampling`` times the depth, are scored by the vectors themselves, as in the exact index: with 1 the
+    codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -60,11 +60,11 @@ class Sq(CodeIndex):
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
         if self.bits not in BITS:
-            raise ConfigError(f"index.bits is {self.bits}; it must be one of {', '.join(map(str, BITS))}")
+            raise ConfigError(f"index.bits must be one of {', '.join(map(str, BITS))}, got {self.bits}")
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return every vector's code, and the least and the largest number of each dimension."""
+        """Return every vector's code, and the smallest and largest number of each dimension."""
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "ranges": np.empty((0, 0), dtype=np.float32)}
         ends = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
@@ -82,13 +82,13 @@ class Sq(CodeIndex):
 
 @dataclass(eq=False)
 class Pq(CodeIndex):
-    """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), by faiss.
+    """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
     A vector is cut into ``m`` pieces of one length, and each piece is replaced by the number of the nearest of
     2^``nbits`` means, so that 8 bits make it ``m`` bytes. The means are trained on a seeded sample; a small corpus gets
-    fewer: no more than it has vectors, but 16. The nearest by their codes, ``oversampling`` times the depth, are scored
-    by the vectors themselves, as the exact index does: with 1 the codes alone choose the vectors, and only their order
-    is exact.
+    at most as many as it has vectors, but at least 16. The nearest by their codes, ``oversampling`` times the depth,
+    are scored by the vectors themselves, as in the exact index: with 1 the codes alone select the vectors, and only
+    their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -101,10 +101,10 @@ class Pq(CodeIndex):
         """Raise ConfigError for values out of range."""
         check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
         if not LEAST <= self.nbits <= 8:
-            raise ConfigError(f"index.nbits is {self.nbits}; it must lie between {LEAST} and 8")
+            raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the means (m, means, numbers a piece) and return them with every vector's code.
+        """Train the means (m, means, numbers per piece) and return them with every vector's code.
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of one length.
         """
@@ -133,7 +133,7 @@ class Pq(CodeIndex):
 
 
 def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
-    """Return the codes (vectors, bytes) that a trained faiss index gives the vectors."""
+    """Return a trained faiss index's codes of the vectors (vectors, bytes)."""
     codes = np.empty((len(vectors), index.sa_code_size()), dtype=np.uint8)
     for part, block in blocks(vectors):
         codes[part] = index.sa_encode(block)

@@ -19,10 +19,10 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
-    """Fill a table of a database with the vectors, search it for candidates, and rank these by the vectors themselves.
+    """Fill a database table with the vectors, search it for candidates, and rank these by the vectors themselves.
 
-    Every set of vectors and build parameters has a separate table, named by their hash. A missing or incomplete table
-    is filled before it is searched; a complete one is reused. Nothing deletes tables.
+    Every set of vectors and build parameters has its own table, named by their hash. A missing or incomplete table is
+    filled before it is searched; a complete one is reused. Tables are never deleted.
     """
 
     NAME: ClassVar[str] = "table"
@@ -40,7 +40,7 @@ class ExternalIndex(ABC):
         return {self.NAME: np.frombuffer(name.encode(), dtype=np.uint8)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors of every query.
+        """Return at most ``depth`` near vectors for every query.
 
         Raises:
             CallFailed: The database did not answer, or rejected the request.
@@ -74,9 +74,9 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is only on this machine: a bundle contains its name, not the table."""
         if key := self._local():
             raise InputError(
-                f"retriever.index.{key}: the {self.NAME} lies in a folder of this machine, and no bundle contains it;"
-                " evaluate the config with a database that the serving machine reaches too, or with an index that is"
-                " stored, such as retriever/index=hnsw"
+                f"retriever.index.{key}: the {self.NAME} is in a folder of this machine, outside the bundle;"
+                " evaluate the config with a database that the serving machine can reach, or with a"
+                " stored index, such as retriever/index=hnsw"
             )
 
     @cached_property
@@ -86,7 +86,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _name(self, vectors: Floats) -> str:
-        """Name the table; see :func:`name_by_content`."""
+        """Return a table's name; see :func:`name_by_content`."""
 
     @abstractmethod
     def _fill(self, name: str, vectors: Floats) -> None:
@@ -102,7 +102,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Turn the faults of a client library into one line without secrets."""
+        """Turn a client library's errors into one line without secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:

@@ -1,4 +1,4 @@
-"""Search by an index of faiss, and rank its candidates exactly."""
+"""Search with a faiss index, and rank its candidates exactly."""
 
 import importlib.metadata
 from abc import ABC, abstractmethod
@@ -16,16 +16,16 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):
-    """Find candidates by a faiss index, and rank them by the vectors themselves, like the exact index."""
+    """Find candidates with a faiss index, and rank them by the vectors themselves, like the exact index."""
 
     _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that builds the index."""
+        """Return the version of the indexing library."""
         return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors of every query. Raises InputError for an index of other vectors."""
+        """Return at most ``depth`` near vectors for every query. Raises InputError for an index of other vectors."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -34,7 +34,7 @@ class FaissIndex(ABC):
 
     @abstractmethod
     def _open(self, index: Arrays, vectors: Floats) -> Any:
-        """From the stored arrays, build the object that ``_candidates`` searches."""
+        """Build the object that ``_candidates`` searches from the stored arrays."""
 
     @abstractmethod
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
@@ -79,7 +79,7 @@ def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 
 def lend(index: Any, rows: NDArray[Any]) -> Any:
-    """Make a flat faiss index read ``rows`` (contiguous, one a vector) in place, and return it."""
+    """Make a flat faiss index read ``rows`` (contiguous, one per vector) in place, and return it."""
     codes, address = index.codes, library().swig_ptr(np.ndarray(rows.nbytes, np.uint8, rows))
     codes.is_owned = False
     codes.view_data = codes.c_ptr = address

@@ -20,22 +20,22 @@ ROUNDING = 2.0**-24
 
 
 class Flat:
-    """Find the vectors with the largest inner product among all, by faiss.
+    """Find the vectors with the largest inner product among all, using faiss.
 
-    Sums in float32 have rounding errors that depend on the other queries of a batch. So they only choose candidates:
-    all that could belong to the ranking by the bound on the error. Candidates are rescored in float64: a ranking never
-    depends on the other queries, and equal vectors are in the order of positions.
+    Sums in float32 have rounding errors that depend on the other queries of a batch. So they only select candidates:
+    all that could belong to the ranking by the error bound. Candidates are rescored in float64: a ranking never depends
+    on the other queries, and equal vectors are in order of position.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the length of the longest vector, by which rounding is bounded; the vectors are not copied."""
+        """Return the length of the longest vector, which bounds rounding errors; the vectors are not copied."""
         squares = (np.einsum("nd,nd->n", block, block).max() for _, block in blocks(vectors))
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return the ``depth`` nearest vectors of every query."""
+        """Return the ``depth`` nearest vectors for every query."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))
@@ -54,7 +54,7 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Bound the deficit, in float32 and to the last of a ranking, of a vector that belongs there, (queries,).
+    """Bound the float32 deficit, relative to the last rank, of a vector that belongs in a ranking (queries,).
 
     However it is summed, a float32 inner product of n terms is off by at most about n times the unit roundoff times
     both lengths (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Two such errors, and the
@@ -74,10 +74,10 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 
 @contextmanager
 def _matrix_products(dimension: int) -> Iterator[None]:
-    """Configure faiss to multiply matrices in large blocks if there is more than one query: see docs/measurements.md.
+    """Configure faiss to multiply matrices in large blocks for more than one query: see docs/measurements.md.
 
     By default it compares up to 128,000 / dimension queries one by one, and more in blocks of 1,024 vectors, with a
-    barrier of its threads after each. The blocks here take 32 MiB.
+    thread barrier after each. The blocks here take 32 MiB.
     """
     settings = library().cvar
     values = {

@@ -13,12 +13,11 @@ from ragsweep.parts.limits import check_at_least
 
 @dataclass(eq=False)
 class Hnsw(FaissIndex):
-    """Walk from neighbour to neighbour towards the query, by faiss (Malkov and Yashunin, arXiv:1603.09320).
+    """Walk from neighbour to neighbour towards the query, using faiss (Malkov and Yashunin, arXiv:1603.09320).
 
-    ``m`` neighbours a vector (2m on layer 0) are chosen among ``ef_construction`` candidates; a search keeps the best
-    ``ef_search`` that it visits and returns no more than these, even if ``depth`` is larger: the rest of a ranking is
-    empty. Only the graph is stored: a search reads the vectors themselves, and scores its candidates like the exact
-    index.
+    ``m`` neighbours per vector (2m on layer 0) are chosen among ``ef_construction`` candidates; a search keeps the best
+    ``ef_search`` visited vectors and returns no more, even if ``depth`` is larger: the rest of a ranking is empty. Only
+    the graph is stored: a search reads the vectors themselves, and scores its candidates like the exact index.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", search_only=frozenset({"ef_search"}))
@@ -35,7 +34,7 @@ class Hnsw(FaissIndex):
     def build(self, vectors: Floats) -> Arrays:
         """Link all vectors; the graph is independent of the number of threads.
 
-        faiss gets them in one call: vectors that are added later are linked worse.
+        faiss gets them in one call: vectors added later are linked worse.
         """
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}

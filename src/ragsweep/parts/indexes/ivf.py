@@ -13,20 +13,20 @@ from ragsweep.parts.indexes.vectors import blocks, sample
 from ragsweep.parts.limits import check_at_least
 
 LEAST = 39
-"""Fewest training vectors of a list; with fewer, faiss warns."""
+"""Minimum training vectors per list; with fewer, faiss warns."""
 
 SPARE = 32
-"""Candidates fetched beyond twice the depth: one-byte codes misplace some."""
+"""Candidates fetched beyond twice the depth, because one-byte codes misplace some."""
 
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """Divide the vectors into ``nlist`` lists around means, by faiss, and search the ``nprobe`` nearest lists.
+    """Divide the vectors into ``nlist`` lists around means, using faiss, and search the ``nprobe`` nearest lists.
 
     The means are trained on a seeded sample of ``train_sample`` vectors. A small corpus has fewer lists, so that each
-    is trained on 39 vectors: 400 vectors make 10 lists. A list stores one byte for each number of a vector; the
-    candidates found by these codes are scored by the vectors, as in the exact index. Fewer than ``depth`` are found if
-    the searched lists contain no more.
+    is trained on 39 vectors: 400 vectors make 10 lists. A list stores one byte per number of a vector; the candidates
+    found by these codes are scored by the vectors, as in the exact index. Fewer than ``depth`` are found if the
+    searched lists contain no more.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))
@@ -68,7 +68,7 @@ class Ivf(FaissIndex):
 
     def _candidates(self, opened: tuple[Any, Floats], queries: Floats, depth: int) -> NDArray[np.int64]:
         lists, means = opened
-        # for a batch, faiss may choose other lists than for a single query if two are almost equally near
+        # faiss may search other lists for a batch than for a single query if two are almost equally near
         chosen = Flat().search(Flat().build(means), means, queries, min(self.nprobe, len(means)))
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)

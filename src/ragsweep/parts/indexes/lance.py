@@ -27,10 +27,10 @@ COMPLETE = "complete"
 """The tag of a table's version with all vectors and their index; written last."""
 
 LEAST = 256
-"""Fewest vectors of an indexed table, and of a partition: LanceDB trains 256 means on them."""
+"""Minimum vectors of an indexed table, and of a partition: LanceDB trains 256 means on them."""
 
 A_GRAPH = 2**20
-"""Vectors that share a graph, as LanceDB itself divides them."""
+"""Vectors per graph, as divided by LanceDB."""
 
 ALL = 10_000
 """An upper bound of the graphs of a table."""
@@ -41,13 +41,13 @@ MOST = 1_000_000
 
 @dataclass(eq=False)
 class LanceTable(ExternalIndex):
-    """Keep vectors in a table of LanceDB, and score the candidates of its index like the exact index.
+    """Keep vectors in a LanceDB table, and score the candidates of its index like the exact index.
 
-    A table is filled and indexed, and then tagged; an interrupted table without its tag is built again, by one process
-    at a time. In object storage, which has no locks, it is rejected, because another process may be filling it.
+    A table is filled and indexed, and then tagged; an interrupted table without its tag is rebuilt, by one process at a
+    time. In object storage, which has no locks, it is rejected, because another process may be filling it.
 
-    LanceDB trains and builds with unseeded draws and several threads: a rebuilt table may miss other neighbours. Fewer
-    than 256 vectors are not indexed but compared one by one.
+    LanceDB trains and builds with unseeded sampling and several threads: a rebuilt table may miss different neighbours.
+    Fewer than 256 vectors are not indexed but compared one by one.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"uri", "table"}), requires=("lancedb",))
@@ -97,7 +97,7 @@ class LanceTable(ExternalIndex):
                 if not self._local():
                     raise CallFailed(
                         f"{self.uri}: the table {name} is incomplete: another process fills it, or was killed while it"
-                        " did; wait for the one, or delete the table"
+                        " did; wait, or delete the table"
                     )
                 self._database.drop_table(name)
                 table = None
@@ -114,12 +114,12 @@ class LanceTable(ExternalIndex):
         table.tags.create(COMPLETE, table.version)
 
     def _check(self, table: Any, name: str, number: int) -> None:
-        """Raise CallFailed for a table that was changed from outside."""
+        """Raise CallFailed for a table that was changed externally."""
         count = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
             raise CallFailed(
-                f"{self.uri}: the table {name} holds {count} vectors, {sum(indexed)} of them indexed, not {number};"
+                f"{self.uri}: the table {name} contains {count} vectors, {sum(indexed)} of them indexed, not {number};"
                 " delete it"
             )
 
@@ -163,7 +163,7 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a fault of the library, which has no exception classes, into one line."""
+        """Turn an error of the library, which has no exception classes, into one line."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
@@ -172,10 +172,10 @@ class LanceTable(ExternalIndex):
 
 @dataclass(eq=False)
 class LanceIvfPq(LanceTable):
-    """Search a table of LanceDB by product quantisation, in the nearest of many partitions around means.
+    """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
 
     A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. ``oversampling`` times
-    the depth are scored by the vectors themselves. A rebuilt table may miss other neighbours: LanceDB draws its
+    the depth are scored by the vectors themselves. A rebuilt table may miss different neighbours: LanceDB draws its
     training sample without a seed.
     """
 
@@ -210,10 +210,10 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a table of LanceDB in a graph of near vectors, whose numbers take one byte each.
+    """Search a LanceDB table in a graph of near vectors, whose numbers take one byte each.
 
-    A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves.
-    A rebuilt table may miss other neighbours: several threads build the graph.
+    A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves. A
+    rebuilt table may miss different neighbours: several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

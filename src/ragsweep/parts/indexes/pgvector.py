@@ -1,4 +1,4 @@
-"""Search in tables of a PostgreSQL database, by its extension pgvector."""
+"""Search in tables of a PostgreSQL database with the pgvector extension."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 LONGEST = 2000
-"""Most dimensions of a vector that pgvector indexes."""
+"""Maximum dimensions of a vector that pgvector indexes."""
 
 WIDEST = 1000
-"""Most candidates of a question in pgvector."""
+"""Maximum candidates per question in pgvector."""
 
 EXTENSION = 7_233_100
-"""Key of the advisory lock under which the extension is created: two processes at once would fail."""
+"""Key of the advisory lock for creating the extension, which fails in concurrent processes."""
 
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
-    """Find near vectors by a graph (HNSW) in a PostgreSQL database, and score them as the exact index does.
+    """Find near vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
 
-    A table is made, filled and indexed in one transaction, under an advisory lock: after a kill there is no table, and
-    of two processes one waits. The database needs the extension ``vector``, which is created where that is allowed.
+    A table is created, filled and indexed in one transaction, under an advisory lock: a kill leaves no table, and
+    concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
-    other neighbours. Vectors have at most 2,000 numbers.
+    different neighbours. Vectors have at most 2,000 numbers.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -79,21 +79,21 @@ class PgVector(ExternalIndex):
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.url is None) == (self.url_env is None):
-            raise ConfigError("index.url and index.url_env: give one, and null for the other")
+            raise ConfigError("index.url and index.url_env: set one, and null for the other")
         # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(
-                "index.url must begin with postgresql:// and hold no password; put it into ~/.pgpass, or the whole URL"
-                " into the environment variable that index.url_env names"
+                "index.url must begin with postgresql:// and contain no password; put it in ~/.pgpass, or the whole URL"
+                " in the environment variable named by index.url_env"
             )
         if self.url_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.url_env):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table is {self.table!r}; it must be at most 30 small letters, digits and _, a letter first"
+                f"index.table must be at most 30 lower-case letters, digits and _, a letter first, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
-            raise ConfigError(f"index.build_memory is {self.build_memory!r}; it must be like 512MB or 4GB, or null")
+            raise ConfigError(f"index.build_memory must be like 512MB or 4GB, or null, got {self.build_memory!r}")
         if any(importlib.util.find_spec(name) is None for name in ("pgvector", "psycopg")):
             raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
@@ -107,7 +107,7 @@ class PgVector(ExternalIndex):
         address = os.environ.get(self.url_env, "").strip()
         if not _is_url(address):
             raise ConfigError(
-                f"retriever.index: the environment variable {self.url_env}, named by url_env, must hold"
+                f"retriever.index: the environment variable {self.url_env}, named by url_env, must contain"
                 " postgresql://USER:PASSWORD@HOST/DATABASE; export it"
             )
         return address
@@ -118,7 +118,7 @@ class PgVector(ExternalIndex):
     def _name(self, vectors: Floats) -> str:
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
-                f"index: pgvector indexes vectors of at most {LONGEST} numbers, given {vectors.shape[1]}; choose an"
+                f"index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]}; choose an"
                 " embedder with fewer, or another index"
             )
         facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]
@@ -144,7 +144,7 @@ class PgVector(ExternalIndex):
             indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
         if count != len(vectors) or indexed != [(True,)]:
             lacks = "" if indexed == [(True,)] else ", without their index"
-            raise CallFailed(f"the table {name} holds {count} vectors{lacks}, not {len(vectors)}; drop it")
+            raise CallFailed(f"the table {name} contains {count} vectors{lacks}, instead of {len(vectors)}; drop it")
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         number = min(number, self.ef_search)
@@ -161,7 +161,7 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a fault of the server into one line without the password."""
+        """Turn a server error into one line without the password."""
         import psycopg
 
         try:
@@ -199,7 +199,7 @@ class _Session:
         return connection
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if any."""
         if "_connection" in self.__dict__:
             self._connection.close()
 
@@ -216,14 +216,14 @@ class _Session:
             yield self.run
 
     def set_effort(self, effort: int) -> None:
-        """Set the number of candidates of a question, if it differs."""
+        """Set the number of candidates per question, if it differs."""
         self._alive()
         if effort != self._effort:
             self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
             self._effort = effort
 
     def copy(self, table: str, vectors: Floats) -> None:
-        """Send vectors with their positions into a table."""
+        """Send vectors with their positions to a table."""
         statement = f"COPY {table} (position, vector) FROM STDIN WITH (FORMAT BINARY)"
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int4", "vector"])
@@ -250,10 +250,10 @@ def _is_url(text: str) -> bool:
 
 
 def _secrets(url: str) -> set[str]:
-    """List the password in a URL, before its host or among its parameters.
+    """List the password in a URL, whether before its host or among its parameters.
 
-    Also the pieces of an unescaped one: libraries take the text before its ``/`` or ``@`` for a port or a host, and
-    quote it.
+    Includes the pieces of an unescaped password, whose ``/`` or ``@`` makes libraries quote parts of it as port or
+    host.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

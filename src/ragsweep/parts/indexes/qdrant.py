@@ -21,20 +21,20 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import Service
 
 POINTS = 512
-"""Vectors sent at a time."""
+"""Number of vectors sent at a time."""
 
 QUERIES = 64
-"""Queries sent at a time."""
+"""Number of queries sent at a time."""
 
 PAUSE = 0.2
-"""Seconds between two requests for the state of a server that is building its index."""
+"""Seconds between polls of a server that is building its index."""
 
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find near vectors by the index of a Qdrant server, and score them like the exact index.
+    """Find near vectors with the index of a Qdrant server, and score them like the exact index.
 
-    A search waits until the server has built its index, with several threads: a rebuilt collection may miss other
+    A search waits until the server has built its index, with several threads: a rebuilt collection may miss different
     neighbours. No ranking is longer than ``ef_search``.
     """
 
@@ -66,12 +66,12 @@ class Qdrant(ExternalIndex):
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
-                f"index.base_url is {self.base_url}, index.path {self.path}; give one, and null for the other"
+                f"index.base_url is {self.base_url}, index.path {self.path}; set one, and null for the other"
             )
         if self.base_url is not None:
             self.service.check("index")
         if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):
-            raise ConfigError(f"index.collection is {self.collection!r}; it must be a name without special characters")
+            raise ConfigError(f"index.collection must be a name without special characters, got {self.collection!r}")
         if importlib.util.find_spec("qdrant_client") is None:
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
@@ -101,7 +101,7 @@ class Qdrant(ExternalIndex):
                     hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
                 )
             except UnexpectedResponse as fault:
-                if fault.status_code != 409:  # another process was quicker
+                if fault.status_code != 409:  # another process was faster
                     raise
         if self._client.count(name, exact=True).count < len(vectors):
             for start in range(0, len(vectors), POINTS):
@@ -110,7 +110,7 @@ class Qdrant(ExternalIndex):
                 self._client.upsert(name, models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
         count = self._client.count(name, exact=True).count
         if count != len(vectors):
-            raise CallFailed(f"the collection {name} holds {count} points, not {len(vectors)}; delete it")
+            raise CallFailed(f"the collection {name} contains {count} points, instead of {len(vectors)}; delete it")
         while self._client.get_collection(name).status == "yellow":  # it builds its index
             time.sleep(PAUSE)
 
@@ -142,7 +142,7 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a fault of the client into one line without the key."""
+        """Turn a client error into one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
@@ -154,7 +154,7 @@ class Qdrant(ExternalIndex):
 
 @cache
 def _embedded(path: str) -> Any:
-    """Open the client's local store; a folder can be open only once."""
+    """Open the client's local store; a folder can only be opened once."""
     from qdrant_client import QdrantClient
 
     try:

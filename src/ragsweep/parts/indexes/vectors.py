@@ -10,10 +10,10 @@ from ragsweep.core.types import Floats, Rankings
 from ragsweep.parts.ranking import arrange_ascending
 
 BLOCK = 65_536
-"""Vectors read at a time: they may be mapped from a file, and are never copied whole."""
+"""Number of vectors read at a time: they may be mapped from a file, and are never copied as a whole."""
 
 PAIRS = 512
-"""Pairs scored at a time: they fit into the processor's cache."""
+"""Number of pairs scored at a time, which fit into the processor's cache."""
 
 SEED = 0
 
@@ -33,7 +33,7 @@ def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
 
 
 def sample(vectors: Floats, size: int) -> Floats:
-    """Draw at most ``size`` vectors by a fixed seed, in the order of positions."""
+    """Draw at most ``size`` vectors with a fixed seed, in order of position."""
     chosen = np.arange(len(vectors))
     if size < len(vectors):
         chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
@@ -41,9 +41,9 @@ def sample(vectors: Floats, size: int) -> Floats:
 
 
 def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
-    """Rank candidates by inner product in float64, rounded to float32; ties are in the order of positions.
+    """Rank candidates by inner product in float64, rounded to float32; ties are in order of position.
 
-    ``candidates`` (queries, number) are positions in any order, each once a row; negative ones are padding. The score
+    ``candidates`` (queries, number) are positions in any order, each once per row; negative ones are padding. The score
     of a pair depends only on its two vectors, not on other queries or the index that found it.
     """
     positions = np.sort(candidates, axis=1)

@@ -18,7 +18,7 @@ class NoJudge:
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
         """Raise ConfigError."""
         raise ConfigError(
-            f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or leave it out:"
+            f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or remove it:"
             f" ~metrics.{metric}"
         )
 

@@ -1,4 +1,4 @@
-"""Judge by a service that speaks OpenAI's protocol (vLLM, Ollama and others do)."""
+"""Judge through a service with OpenAI's protocol (also vLLM and Ollama)."""
 
 import asyncio
 import math
@@ -26,7 +26,7 @@ conforms to its schema, and nothing else."""
 
 @dataclass(eq=False, kw_only=True)
 class OpenAIJudge(EndpointSettings):
-    """Request judgements from an OpenAI-compatible endpoint, and embeddings where a metric compares meanings.
+    """Request judgements from an OpenAI-compatible endpoint, and embeddings if a metric compares meanings.
 
     A reply must be JSON that conforms to the schema; a malformed reply is sent back once. Equal prompts of several
     metrics are sent once per process, and at temperature 0 so are repetitions by one metric. ``replicate`` is part of
@@ -74,9 +74,9 @@ class OpenAIJudge(EndpointSettings):
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
-            raise ConfigError(f"judge.temperature is {self.temperature}; it must be between 0 and 2")
+            raise ConfigError(f"judge.temperature must be between 0 and 2, got {self.temperature}")
         if self.embeddings_model is not None and self.embeddings is not None:
-            raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
+            raise ConfigError("judge: set only one of embeddings_model and embeddings")
 
     def check_key(self) -> None:
         """Raise ConfigError if the key is not in the environment, without any call."""
@@ -92,8 +92,8 @@ class OpenAIJudge(EndpointSettings):
         """Raise ConfigError if a metric needs embeddings and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
-                f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or leave"
-                f" the metric out with ~metrics.{metric}"
+                f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
+                f" the metric with ~metrics.{metric}"
             )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
@@ -120,7 +120,7 @@ class OpenAIJudge(EndpointSettings):
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-                raise CallFailed(f"{self.embeddings_model} gave a vector that has no direction", MALFORMED, usage)
+                raise CallFailed(f"{self.embeddings_model} returned a vector of length 0", MALFORMED, usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
@@ -146,4 +146,4 @@ class OpenAIJudge(EndpointSettings):
                 fault = str(error)
             again = {"role": "user", "content": _AGAIN.format(fault=fault)}
             messages = [first, {"role": "assistant", "content": reply.text}, again]
-        raise CallFailed(f"{self.model} gave no {schema.name} by its schema: {fault}", MALFORMED, usage)
+        raise CallFailed(f"{self.model} returned no valid {schema.name}: {fault}", MALFORMED, usage)

@@ -24,7 +24,7 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 Language = Literal["label", "english", "french"]
 
 PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
-"""ASCII punctuation, and two signs that Unicode counts as mathematical: the fraction slash (½), and minus."""
+"""ASCII punctuation, and two signs that Unicode classifies as mathematical: the fraction slash (½), and minus."""
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
@@ -34,12 +34,12 @@ LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u20
 """Punctuation that may join two words: ``1994-1998``, ``Newton's``."""
 
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
-"""A number with one point or comma, unless three digits follow: that may separate thousands."""
+"""A number with one point or comma, unless three digits follow, which may separate thousands."""
 
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Most words of a short right answer: a right reply contains it verbatim, but may rephrase a longer one."""
+"""Maximum words of a short right answer: a right reply contains it verbatim, but may rephrase a longer one."""
 
 
 class ExactMatch(AnswerMetric):
@@ -109,11 +109,11 @@ class ContainsAnswer(TokenRecall):
 
 
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
-    """Return whether a reply gives one of the right answers.
+    """Return whether a reply contains one of the right answers.
 
-    A right answer of at most SHORT words must be contained; of a longer one the reply has at least this share of the
-    words, unless the longer one contains a short one, which is then its core and must be there. Two characters of a
-    script without spaces count as one word.
+    A right answer of at most SHORT words must be contained; of a longer one, at least this share of the words, unless
+    it contains a short right answer, which is then required. Two characters of a script without spaces count as one
+    word.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]
@@ -127,7 +127,7 @@ def _length(text: str, language: str) -> float:
 
 
 def contains(text: str, right: str, language: str) -> bool:
-    """Return whether a text has all words of a right answer in sequence, linked words also taken apart."""
+    """Return whether a text has all words of a right answer in sequence, with compounds also split."""
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
@@ -136,7 +136,7 @@ def contains(text: str, right: str, language: str) -> bool:
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words that a text has; of no words, 1 if both texts are the same."""
+    """Return the proportion of a right answer's words in a text; without words, 1 if both texts are the same."""
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
     return shared / len(wanted) if wanted else float(bare(text) == bare(right))
@@ -153,7 +153,7 @@ def normalise(text: str, language: str) -> str:
 
 
 def _with_decimals(text: str, language: str) -> str:
-    """Normalise a text; keep the decimal mark of a number, so that ``1.5`` equals ``1,5`` and not ``15``."""
+    """Normalise a text, keeping the decimal mark of numbers, so that ``1.5`` equals ``1,5`` but not ``15``."""
     return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", text), language)
 
 
@@ -166,7 +166,7 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
-    """Normalise an answer and the right ones, which are one empty text where the question is unanswerable.
+    """Normalise an answer and the right ones, which are one empty text for an unanswerable question.
 
     If nothing remains of the right answers to an answerable question (``A``, ``?``), punctuation and articles are kept
     in all.
@@ -179,7 +179,7 @@ def _normalised(question: Question, answer: Answer, language: str) -> tuple[str,
 
 
 def f1(text: str, right: str) -> float:
-    """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
+    """Return the F1 of two normalised texts; if one is empty, 1 if both are."""
     words, wanted = text.split(), right.split()
     if not words or not wanted:
         return float(words == wanted)

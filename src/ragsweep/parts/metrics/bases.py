@@ -1,9 +1,9 @@
-"""Bases of the metrics, and the arithmetic that they share.
+"""Base classes of metrics, and their shared arithmetic.
 
-A metric gives one number per question, or NaN with a reason (``core.missing``). It derives from the class for what it
-is computed from: EvidenceMetric and RetrievalMetric from rankings, AnswerMetric from single answers, JudgedAnswerMetric
-from answers by a slow model, and ``judge_metric.JudgeMetric`` by an LLM judge. Proportion declares the attributes of a
-metric, which classes that are not proportions override.
+A metric gives one number per question, or NaN with a reason (``core.missing``). It derives from a class by its input:
+EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers scored
+by a slow model, and ``judge_metric.JudgeMetric`` for an LLM judge. Proportion declares the attributes of a metric,
+which classes that are not proportions override.
 """
 
 import re
@@ -41,7 +41,7 @@ class Proportion:
 
 
 class EvidenceMetric(Proportion):
-    """A metric of the questions that have relevant evidence; the others get NaN and the reason."""
+    """A metric of the questions with relevant evidence; the others get NaN and a reason."""
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
@@ -79,7 +79,7 @@ def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
-    """Replace the scores at ``where`` by NaN and a reason; those that have a reason already keep it."""
+    """Replace the scores at ``where`` by NaN and a reason; existing reasons are kept."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -92,18 +92,18 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Return which ranks are reached (not 0) and within the cutoff, if there is one."""
+    """Flag the ranks that are reached (not 0) and within the cutoff, if any."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
 
 def name_at(name: str, cutoff: int | None) -> str:
-    """Return a metric's name with its cutoff (``recall_at_10``), or without for whole rankings.
+    """Return a metric's name with its cutoff (``recall_at_10``), or without one for whole rankings.
 
     Raises ConfigError if the cutoff is below 1.
     """
     if cutoff is not None and cutoff < 1:
-        raise ConfigError(f"the cutoff of {name} must be at least 1, not {cutoff}")
+        raise ConfigError(f"the cutoff of {name} must be at least 1, got {cutoff}")
     return name if cutoff is None else f"{name}_at_{cutoff}"
 
 
@@ -112,7 +112,7 @@ CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)
 
 
 class AnswerMetric(Proportion):
-    """A proportion that is computed from single answers; a subclass adds its name and ``score_answer``."""
+    """A proportion computed from single answers; a subclass adds its name and ``score_answer``."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -128,7 +128,7 @@ class AnswerMetric(Proportion):
         """Score an answer that did not fail, or return the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why a question has no score for any answer; empty if it can have one."""
+        """Return why a question has no score for any answer; empty if it can have one."""
         return ""
 
 
@@ -154,11 +154,11 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why a question has no score for any answer; empty if it can have one."""
+        """Return why a question has no score for any answer; empty if it can have one."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score, or the reason, of an answer that needs no judgement; empty where it needs one."""
+        """Return the score, or the reason, of an answer that needs no judgement; empty if it needs one."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
@@ -174,7 +174,7 @@ def to_scores(results: Sequence[float | str]) -> Scores:
 
 
 def clamp(value: float, bounds: tuple[float | None, float | None]) -> float:
-    """Return a value within its bounds, which rounding may have exceeded."""
+    """Clip a value to its bounds, which rounding may have exceeded."""
     lowest, highest = bounds
     return max(min(float(value), np.inf if highest is None else highest), -np.inf if lowest is None else lowest)
 
@@ -190,7 +190,7 @@ def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
 
 
 def without_citations(text: str, expected: Sequence[str] = ()) -> str:
-    """Remove the citations from a text, except for brackets in code, and for those that a right answer has."""
+    """Remove the citations from a text, except for brackets in code, and for those in a right answer."""
 
     def kept(match: re.Match[str]) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
@@ -199,14 +199,14 @@ def without_citations(text: str, expected: Sequence[str] = ()) -> str:
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return the reason why the right answer is unknown; empty if it is known, or if there is none (unanswerable)."""
+    """Return why the right answer is unknown; empty if it is known, or if there is none (unanswerable)."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return the reason why there is no right answer to compare with; empty if there is one."""
+    """Return why there is no right answer to compare with; empty if there is one."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
@@ -218,7 +218,7 @@ def reason_conversational(question: Question) -> str:
 def check_threshold(threshold: float, metric: str) -> float:
     """Return a threshold; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
-        raise ConfigError(f"the threshold of {metric} must be above 0 and at most 1, not {threshold}")
+        raise ConfigError(f"the threshold of {metric} must be above 0 and at most 1, got {threshold}")
     return threshold
 
 

@@ -82,7 +82,7 @@ def claims(text: str) -> list[CitedClaim]:
 
 
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
-    """Return whether the existing cited passages contain enough of the words; without words, whether one exists."""
+    """Return whether the existing cited passages contain enough of the words; without words, whether any exists."""
     texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
     return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)
 

@@ -1,4 +1,4 @@
-"""Metrics of the context: the first ``top_k`` chunks, which the generator is given."""
+"""Metrics of the context: the first ``top_k`` chunks, which are passed to the generator."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -78,7 +78,7 @@ class ContextNdcg(Proportion):
 class EvidenceCoverage(EvidenceMetric):
     """Mean proportion of an evidence's characters in the context, whatever the chunk boundaries.
 
-    Of a whole document as evidence any chunk in the context suffices.
+    If evidence is a whole document, any of its chunks in the context suffices.
     """
 
     TRAITS = PartTraits(version="1")
@@ -189,7 +189,7 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""Proportion of a chunk, or of a shorter section, from which the chunk counts as part of the section."""
+"""Minimum proportion of a chunk, or of a shorter section, for the chunk to count as part of the section."""
 
 
 class ExpectedParts(NamedTuple):

@@ -1,7 +1,7 @@
 """Decisions of a system: whether it searches, and whether it answers.
 
 Answers form a confusion matrix: an answerable question is answered correctly, answered wrongly or refused; an
-unanswerable one is refused or answered nonetheless. Each cell is a proportion of the questions of its own row.
+unanswerable one is refused or answered nonetheless. Each cell is a proportion of its row.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ class SuccessRate(AnswerMetric):
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of an answer that did not fail, to a question whose right answer is known."""
+        """Return the cell of a successful answer to a question with a known right answer."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:

@@ -24,8 +24,8 @@ CASES_ENTAILED = 16
 class FaithfulnessNli(LocalModel, SentenceMetric):
     """Proportion of the answer's sentences that some passage of its context entails.
 
-    Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
-    longer than the model's window is cut. An answer without passages scores 0.
+    Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity; a passage longer
+    than the model's window is truncated. An answer without passages scores 0.
     """
 
     TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)
@@ -44,7 +44,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
+        """Raise ConfigError if the model cannot be loaded or has no class entailment, without loading it."""
         if self.model is not None:
             super().check()
             self._entailment_class()
@@ -84,7 +84,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         chances = np.asarray(probabilities, dtype=np.float64)[:, self._entailment_class()]
         if not np.isfinite(chances).all():
             raise ConfigError(
-                f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
+                f"{self.KEY}.model is {self.model!r}, which returned numbers that are not finite; try dtype=float32"
             )
         return [float(chance) for chance in chances]
 
@@ -96,7 +96,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
                 return n
         raise ConfigError(
             f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'none'}; "
-            'name a model with a class "entailment" and another'
+            'use a model with a class "entailment" and another'
         )
 
     @cached_property

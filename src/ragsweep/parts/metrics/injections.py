@@ -1,6 +1,6 @@
 """Detect text under judgement that resembles instructions to the judge.
 
-A finding is no proof: a manual may quote such words. Findings are counted and reported, and change no score.
+A finding is not proof: a manual may quote such words. Findings are counted and reported, and change no score.
 """
 
 import re

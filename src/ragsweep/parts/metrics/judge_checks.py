@@ -39,7 +39,7 @@ WRONG = (
     "On the evening when the giraffe sneezed.",
     "By folding eleven napkins into swans.",
 )
-"""References that do not answer any question; none contains a number or a name that could be right by chance."""
+"""References that answer no question, without numbers or names that could be right by chance."""
 
 _WORD = re.compile(r"\w{4,}")
 
@@ -47,7 +47,7 @@ _WORD = re.compile(r"\w{4,}")
 class JudgeSuspicious(Proportion):
     """Flag questions with a judged text that resembles instructions to the judge: 1 or 0, over the judged questions.
 
-    No question is left out because of it; inspect the flagged ones.
+    Flagged questions are not excluded; inspect them.
     """
 
     TRAITS = PartTraits(version="1")
@@ -67,7 +67,7 @@ class JudgeSuspicious(Proportion):
 class JudgeSpread(Proportion):
     """Average the standard deviation between a question's samples over the judged metrics.
 
-    Needs judge.samples of 2 or more. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
+    Needs judge.samples of at least 2. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
     """
 
     TRAITS = PartTraits(version="1")
@@ -92,8 +92,8 @@ class JudgeSwayed(JudgeMetric):
     """Flag answers that the judge accepts beside the right reference and beside a wrong one: 1 or 0, on a sample.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
-    tried first, so that most questions cost one call. Sample and wrong reference depend on the texts only: all configs
-    have the same sample.
+    tried first, so that most questions cost one call. The sample and the wrong references depend only on the texts: all
+    configs have the same sample.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # change version with PROMPT and everything below it
@@ -103,7 +103,7 @@ class JudgeSwayed(JudgeMetric):
 
     def __init__(self, judge: Judge, share: float = 0.25) -> None:
         if not 0 < share <= 1:
-            raise ConfigError(f"share is {share}; it must be above 0 and at most 1")
+            raise ConfigError(f"share must be above 0 and at most 1, got {share}")
         super().__init__(judge)
         self.share = share
 
@@ -162,7 +162,7 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return the reason why no metric judged a question, failures first (questions,); empty if one did."""
+    """Return why no metric judged a question, failures first (questions,); empty if one did."""
     result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]

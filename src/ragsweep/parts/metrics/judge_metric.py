@@ -1,7 +1,7 @@
-"""The base of metrics that an LLM judge decides: sampling, aggregation, failures, and the cache of the judge's replies.
+"""The base of metrics decided by an LLM judge: sampling, aggregation, failures, and the cache of the judge's replies.
 
 Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. They are
-keyed by the request. Each row also stores its usage and the case that paid for it: a resumed judgement counts its full
+keyed by request. Each row also stores its usage and the case that paid for it: a resumed judgement counts its full
 cost, and another judgement with the same prompt counts none.
 """
 
@@ -83,9 +83,9 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Judge cases by ``_sample``, which a metric defines: once, or as often as the judge has samples.
+    """Judge cases with ``_sample``, which a metric defines: once, or as often as the judge has samples.
 
-    Answers that decline are not judged, unless its traits change ``skips_abstained``.
+    Declined answers are not judged, unless its traits change ``skips_abstained``.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -99,7 +99,7 @@ class JudgeMetric(Proportion):
 
     @property
     def model(self) -> str:
-        """Return the model that prices the calls."""
+        """Return the model that determines the price of the calls."""
         return str(getattr(self._judge, "model", None) or "")
 
     @property

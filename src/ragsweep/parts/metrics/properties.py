@@ -69,7 +69,7 @@ class AnswerSpeed(AnswerMetric):
 class CostPer1000(AnswerMetric):
     """Cost of a thousand such answers: the tokens of answer and written query, in the currency of the price table.
 
-    Other costs of finding the context (embedding and rerank services, machines) are not included.
+    Excludes other costs of finding the context (embedding and rerank services, machines).
     """
 
     TRAITS = PartTraits(version="1")
@@ -130,7 +130,7 @@ class AnswerLanguage(AnswerMetric):
 class Latency:
     """Milliseconds of one question at a time, of one stage or summed over all: the mean, or the quantile in the name.
 
-    The stage "retrieval" is the sum of all but "generate".
+    The stage "retrieval" is the sum of all stages except "generate".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -141,7 +141,7 @@ class Latency:
 
     def __init__(self, quantile: float | None = None, stage: str | None = None) -> None:
         if quantile is not None and not 0 < quantile < 1:
-            raise ConfigError(f"the quantile of a latency must lie between 0 and 1, not {quantile}; null is the mean")
+            raise ConfigError(f"the quantile of a latency must be between 0 and 1 (null: the mean), got {quantile}")
         kind = "mean" if quantile is None else f"p{quantile * 100:g}"
         self.name = "_".join(part for part in ("latency", stage, kind, "ms") if part)
         self.quantile = quantile

@@ -38,14 +38,14 @@ class _ByText(Proportion):
     """A comparison of chunks with quoted evidence by edit distance; similar from ``threshold``.
 
     Quotes are compared with whole chunks: a phrase and a page are never similar. A whole document as evidence has no
-    quote, and the context's texts are only available where the config has a generator.
+    quote, and the context's texts are only available if the config has a generator.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")
 
     def __init__(self, threshold: float = 0.5) -> None:
         if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold is {threshold}; it must be between 0 and 1")
+            raise ConfigError(f"threshold must be between 0 and 1, got {threshold}")
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:
@@ -92,7 +92,7 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; none where any lacks a quote."""
+    """Return the quotes of a question's relevant evidence; empty if any lacks a quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
@@ -100,8 +100,8 @@ def evidence_quotes(question: Question) -> list[str]:
 def similarity(left: str, right: str) -> float:
     """Return one minus the edit distance (Levenshtein) of two texts divided by the longer one's length; 1 for none.
 
-    Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), one
-    column of the table in one whole number.
+    Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), with one
+    column of the table per integer.
     """
     shorter, longer = sorted((left, right), key=len)
     if not shorter:

@@ -1,6 +1,6 @@
 """Run metrics of ragas with our calls: its prompts and arithmetic, our judge, fence and cache, no second retry layer.
 
-The only module that imports ragas' metrics; that takes seconds, and happens at the first score that needs them.
+The only module that imports ragas' metrics, which takes seconds and happens when a score first needs them.
 """
 
 import importlib.metadata
@@ -19,7 +19,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
-"""Part of the address of every judgement: change it with any change here that can affect one."""
+"""Part of the address of every judgement: change it with any change here that can affect judgements."""
 
 LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of replies that list the parts of a text."""
@@ -98,7 +98,7 @@ def scorer(
 
 
 def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Embed beforehand: this one metric of ragas embeds synchronously and would block the event loop."""
+    """Embed beforehand: this metric of ragas embeds synchronously and would block the event loop."""
 
     async def ascore(**texts: str) -> Any:
         await embeddings.prepare(list(texts.values()))

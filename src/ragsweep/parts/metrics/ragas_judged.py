@@ -26,14 +26,14 @@ _RAGAS_FIELDS = {
 }
 _ROUNDING = 1e-6
 PROMPT = 1500
-"""Approximate tokens of the longest of ragas' prompts with its examples and schema, before it is filled in."""
+"""Approximate tokens of ragas' longest prompt with examples and schema, before it is filled in."""
 
 
 class RagasMetric(JudgeMetric):
     """A metric of ragas, named by ``of_ragas``.
 
-    ``strict``: a text without statements has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count the calls
-    that ragas makes for one case.
+    ``strict``: a text without statements has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count ragas' calls
+    per case.
     """
 
     of_ragas: ClassVar[str]
@@ -48,7 +48,7 @@ class RagasMetric(JudgeMetric):
 
     @property
     def model(self) -> str:
-        """Return the model that prices the calls; embeddings beside chats are priced as chats."""
+        """Return the model that determines the price; embeddings next to chats are priced as chats."""
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
 
@@ -57,7 +57,7 @@ class RagasMetric(JudgeMetric):
         return versions()
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one judgement; NaN tokens where the judge has no ``max_tokens``."""
+        """Return the highest possible cost of one judgement; NaN tokens if the judge has no ``max_tokens``."""
         judge = self._judge
         by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + by_passage
@@ -90,7 +90,7 @@ class RagasMetric(JudgeMetric):
         return Sample(clamp(value, self.bounds), "", session.usage)
 
     def _is_valid(self, value: object) -> bool:
-        """Return whether a value is a finite number within the metric's bounds, but for rounding."""
+        """Return whether a value is a finite number within the metric's bounds, except for rounding."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return False
         return abs(clamp(value, self.bounds) - value) <= _ROUNDING
@@ -126,7 +126,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
     def __init__(self, judge: Judge, strictness: int = 3) -> None:
         if strictness < 1:
-            raise ConfigError(f"strictness is {strictness}; it must be 1 or more")
+            raise ConfigError(f"strictness must be at least 1, got {strictness}")
         super().__init__(judge)
         self.options = {"strictness": strictness}
         self.chats = strictness
@@ -164,7 +164,7 @@ class RagasContextRecall(RagasMetric):
 class RagasAnswerCorrectness(RagasMetric):
     """Weighted mean of the F-beta of the answer's statements against the reference's, and the cosine of both texts.
 
-    An answer that declines is judged too: it is wrong.
+    An answer that declines is judged, too: it is wrong.
     """
 
     TRAITS = PartTraits(version="1")
@@ -177,22 +177,22 @@ class RagasAnswerCorrectness(RagasMetric):
     def __init__(self, judge: Judge, factuality: float = 0.75, similarity: float = 0.25, beta: float = 1.0) -> None:
         if min(factuality, similarity) < 0 or not factuality + similarity > 0 or not beta > 0:
             raise ConfigError(
-                f"factuality {factuality}, similarity {similarity} and beta {beta}: weights must be 0 or more, one of"
-                " them more, and beta more than 0"
+                f"factuality {factuality}, similarity {similarity} and beta {beta}: weights must be at least 0, not all"
+                " 0, and beta more than 0"
             )
         super().__init__(judge)
         self.options = {"weights": [float(factuality), float(similarity)], "beta": float(beta)}
         self.bounds = (-similarity / (factuality + similarity), 1.0)
 
     def check(self) -> None:
-        """Raise ConfigError where the judge has no embeddings though ``similarity`` is above 0."""
+        """Raise ConfigError if the judge has no embeddings although ``similarity`` is above 0."""
         self._judge.check_metric(self.name, self.options["weights"][1] > 0)
 
 
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    An answer that declines is judged too: it is wrong. An answer without claims scores 0, as in ragas, unless the
+    An answer that declines is judged, too: it is wrong. An answer without claims scores 0, as in ragas, unless the
     reference has none either, or is not compared: then there is nothing to measure.
     """
 

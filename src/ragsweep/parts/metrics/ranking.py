@@ -2,8 +2,8 @@
 
 trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
 and m_map.c. Two differences: evidences are relevant, not chunks, so that no denominator depends on the chunking; and a
-question without relevant evidence is not scored, where trec_eval scores it 0. Last come the losses of an approximate
-index against exact search of the same vectors to the same depth.
+question without relevant evidence is not scored, whereas trec_eval scores it 0. The last metrics measure the losses of
+an approximate index against exact search of the same vectors to the same depth.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ class _AtCutoff(EvidenceMetric):
 
 
 class _AtGivenCutoff(_AtCutoff):
-    """A metric that is not defined without a cutoff."""
+    """A metric that is undefined without a cutoff."""
 
     cutoff: int
 
@@ -190,7 +190,7 @@ class AnnRecall(Proportion):
     """Proportion of exact search's first chunks that are among as many of approximate search.
 
     The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by position.
-    Several legs with approximate indexes are taken together; where every index is exact there is no score.
+    Several legs with approximate indexes are taken together; without any approximate index there is no score.
     """
 
     TRAITS = PartTraits(version="1")
@@ -214,7 +214,7 @@ class AnnRecall(Proportion):
 class AnnEvidenceLost(Proportion):
     """Proportion of the relevant evidences within the cutoff of exact but not of approximate search.
 
-    Legs as for AnnRecall: an evidence that one leg lost and another found is not lost.
+    Legs as in AnnRecall: an evidence lost by one leg and found by another is not lost.
     """
 
     TRAITS = PartTraits(version="1")

@@ -64,8 +64,8 @@ def composed(text: str) -> str:
 class RougeL(_Overlap):
     """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are removed first. The library drops all but ``a`` to ``z`` and digits: words with other letters are passed
-    around its tokenizer.
+    Accents are removed first. The library drops all but ``a`` to ``z`` and digits: words with other letters bypass its
+    tokenizer.
     """
 
     TRAITS = PartTraits(version="2")
@@ -185,9 +185,9 @@ def _stemmer(code: str) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
-    """Compile the pattern of a keyword; a whole word is bounded, a sign at its edge (``-(x+1)``) is not.
+    """Compile the pattern of a keyword; a whole word is bounded, but not a sign at its edge (``-(x+1)``).
 
-    Nor is a character of a script without spaces, but its marks belong to it.
+    Nor is a character of a script without spaces, except for its marks.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))
@@ -205,8 +205,8 @@ CASES_EMBEDDED = 32
 class SemanticSimilarity(JudgedAnswerMetric):
     """Cosine between the embeddings of the answer and of the first right answer.
 
-    A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Of a text
-    longer than the model's window the beginning is compared.
+    A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Texts longer
+    than the model's window are truncated.
     """
 
     TRAITS = PartTraits(version="2", skips_abstained=True)

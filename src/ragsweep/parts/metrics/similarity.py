@@ -13,7 +13,7 @@ from ragsweep.parts.unit_vectors import unit
 class ContextSimilarity(Proportion):
     """Mean cosine between the embeddings of the question and of each chunk of the context.
 
-    Conversation and empty contexts are not scored. Of a text longer than the model's window the beginning is compared.
+    Conversation and empty contexts are not scored. Texts longer than the model's window are truncated.
     """
 
     TRAITS = PartTraits(version="1")

@@ -1,4 +1,4 @@
-"""Metrics of tasks: the base class of a user's own, weighted sums, and whether a case is solved."""
+"""Metrics of tasks: the base class for user-defined ones, weighted sums, and whether a case is solved."""
 
 import math
 from abc import abstractmethod
@@ -18,27 +18,27 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    ``unit`` "%" or "points" is a scale with two ends, and configs are compared by differences; any other unit is that
-    of an amount, such as milliseconds, and they are compared by ratios.
+    ``unit`` "%" or "points" is a bounded scale, whose configs are compared by differences; any other unit is that of an
+    amount, such as milliseconds, compared by ratios.
 
-    An answer that cannot be read has no score, and the reason is "unreadable output", which is counted and makes no
-    result partial; ``unread`` is the score where a metric gives one. Where configs are compared, the worst score takes
-    its place for metrics from 0 to 1 without a unit.
+    An unreadable answer has no score, with the reason "unreadable output", which is counted and makes no result
+    partial; or ``unread`` if a metric defines this score. When configs are compared, the worst score replaces it for
+    metrics from 0 to 1 without a unit.
 
-    A class may have ``pairs(question, output)``: of each finding the kind that was expected and the kind that was
-    found, "" where there is none. ``ragsweep compare --report`` draws how often which was taken for which.
+    A class may have ``pairs(question, output)``: the expected and the found kind of each finding, "" if missing.
+    ``ragsweep compare --report`` draws their confusion matrix.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
     unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case; once, also where composites read this metric."""
+        """Score every case; once, even if composites read this metric."""
         return _score_outputs(self, view)
 
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score an output, or return the reason why it has no score; ``question.fields`` are those of the case."""
+        """Score an output, or return why it has no score; ``question.fields`` are those of the case."""
 
 
 @memoize_by_identity
@@ -74,10 +74,10 @@ class WeightedSum:
     Args:
         name: The metric's name.
         terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
-        constant: What is added to the sum.
+        constant: Constant added to the sum.
         unit: Unit of the value.
         bounds: Lowest and highest possible value; None if there is none.
-        higher_is_better: False where less is better.
+        higher_is_better: False if less is better.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -136,7 +136,7 @@ class TaskSuccess:
         self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case: 0 where a criterion is missed; a missing score leaves it open unless another one is missed.
+        """Score every case: 0 if any criterion is missed; otherwise a missing score leaves the case unscored.
 
         Comparisons allow for rounding (1e-9).
         """
@@ -152,7 +152,7 @@ class TaskSuccess:
 def _metric(term: Mapping[str, Any], where: str) -> Metric:
     metric: Any = term.get("metric")
     if not hasattr(metric, "score"):
-        raise ConfigError(f"{where}.metric: must be a metric, such as ${{metrics.KEY}}, given {metric!r}")
+        raise ConfigError(f"{where}.metric: must be a metric, such as ${{metrics.KEY}}, got {metric!r}")
     chosen: Metric = metric
     return chosen
 
@@ -160,7 +160,7 @@ def _metric(term: Mapping[str, Any], where: str) -> Metric:
 def _number(term: Mapping[str, Any], key: str, where: str) -> float:
     value = term.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{where}.{key}: must be a number, given {value!r}")
+        raise ConfigError(f"{where}.{key}: must be a number, got {value!r}")
     return float(value)
 
 

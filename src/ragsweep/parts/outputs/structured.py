@@ -14,7 +14,7 @@ from ragsweep.parts.outputs.text import code_blocks
 
 @dataclass(eq=False)
 class JsonObject:
-    """Take the JSON object that an answer consists of, or that its last fenced block contains."""
+    """Read the JSON object that an answer consists of, or that its last fenced block contains."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -41,9 +41,9 @@ class JsonObject:
         try:
             value = json.loads(blocks[-1] if blocks else text)
         except (json.JSONDecodeError, RecursionError) as fault:
-            raise ValueError(f"no JSON: {fault}") from None
+            raise ValueError(f"not JSON: {fault}") from None
         if not isinstance(value, dict):
-            raise ValueError(f"no JSON object, but {type(value).__name__}")
+            raise ValueError(f"not a JSON object, but {type(value).__name__}")
         if (refused := best_match(self._validator.iter_errors(value))) is not None:
             raise ValueError(f"{refused.json_path}: {refused.message[:200]}")
         return value

@@ -16,7 +16,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 @dataclass(eq=False)
 class WholeText:
-    """Take the whole text of an answer."""
+    """Read the whole text of an answer."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -29,7 +29,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Take the last block of an answer between two fences (three backticks or more)."""
+    """Read the last block of an answer between two fences (three backticks or more)."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

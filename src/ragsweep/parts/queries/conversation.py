@@ -21,7 +21,7 @@ class Last:
 
 @dataclass(eq=False)
 class History:
-    """Join the last turns of the conversation, oldest first, and the question, a line each."""
+    """Join the last turns of the conversation, oldest first, and the question, one per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -31,9 +31,9 @@ class History:
     def check(self) -> None:
         """Raise ConfigError for a number of turns below 1, and for unknown roles."""
         if self.turns is not None and self.turns < 1:
-            raise ConfigError(f"query.turns is {self.turns}; it must be 1 or more, or null for all")
+            raise ConfigError(f"query.turns must be at least 1, or null for all, got {self.turns}")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
-            raise ConfigError(f"query.roles must be user, assistant or both, given {list(self.roles)!r}")
+            raise ConfigError(f"query.roles must be user, assistant or both, got {list(self.roles)!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Join the texts of each request."""

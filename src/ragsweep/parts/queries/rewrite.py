@@ -32,14 +32,14 @@ class Rewrite:
         """Raise ConfigError if the config has no model, or the instruction is empty, without any call."""
         if not self._can_write:
             raise ConfigError(
-                "a model must rewrite the question, and this config has none; choose llm=openai, mistral, vllm, ollama"
+                "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama"
                 " or transformers, or query=history"
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key of the model is not in the environment, without any call."""
+        """Raise ConfigError if the model's key is not in the environment, without any call."""
         if check := key_check(self.llm):
             check()
 
@@ -54,7 +54,7 @@ class Rewrite:
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one query."""
+        """Return the highest possible cost of one query."""
         if not isinstance(self.llm, CostEstimator):
             return CostEstimate(0, 0, 0)
         return self.llm.estimate_cost(size)

@@ -1,4 +1,4 @@
-"""Rerank by a service that speaks the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
+"""Rerank through a service with the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class ApiReranker(ServiceSettings):
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
 
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
-        scores fewer questions together; questions that fail alone have no ranking.
+        scores fewer questions at a time; questions that fail alone have no ranking.
         """
         requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
@@ -81,17 +81,17 @@ class ApiReranker(ServiceSettings):
 
 
 def read(answer: Any, texts: int) -> list[float]:
-    """Return one score a text; raise ValueError unless every text has one finite score, and there is nothing else."""
+    """Return one score per text; raise ValueError unless every text has exactly one finite score."""
     try:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):
         raise ValueError("no results with index and relevance_score") from None
     indexes = [index for index, _ in results]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
-        raise ValueError(f"{len(results)} results for {texts} texts, or not one for each of them")
+        raise ValueError(f"{len(results)} results for {texts} texts, or not one for each")
     for _, score in results:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
-            raise ValueError(f"a score of {score!r}, which is no finite number")
+            raise ValueError(f"a score of {score!r}, which is not a finite number")
     return [float(score) for _, score in sorted(results)]
 
 

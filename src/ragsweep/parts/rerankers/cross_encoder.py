@@ -13,19 +13,19 @@ from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.reordering import REORDERING, Reordering
 
 ARCHITECTURE = "ForSequenceClassification"
-"""Suffix of a reranker's class; any other model would get a head of random weights."""
+"""Suffix of a reranker's class; other models would get a randomly initialised head."""
 
 DECIMALS = 4
-"""Decimal digits of a score: a batch changes the sixth."""
+"""Decimal digits of a score: the sixth depends on the batch."""
 
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
-    """Score a pair by the logit of a classifier with one output: higher is better, 0 is where its sigmoid is .5.
+    """Score a pair by the logit of a classifier with one output: higher is better, at 0 its sigmoid is .5.
 
-    Not its sigmoid, which in single precision makes all good candidates equal. The logit is rounded: further digits
+    Not the sigmoid, which in single precision makes all good candidates equal. The logit is rounded: further digits
     depend on the other pairs of its batch, and would order equal passages by chance. ``max_length`` (tokens of question
-    and chunk together, None: the model's own limit) cuts the longer of the two first.
+    and chunk together, None: the model's own limit) truncates the longer of the two first.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
@@ -52,12 +52,12 @@ class CrossEncoder(LocalModel):
         architecture = (config.get("architectures") or ["nothing"])[0]
         if not str(architecture).endswith(ARCHITECTURE):
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which contains {architecture} and no cross-encoder "
+                f"reranker.model is {self.model!r}, which contains {architecture}, not a cross-encoder "
                 f"(...{ARCHITECTURE}); an embedding model reranks with reranker=late_interaction"
             )
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
-            raise ConfigError(f"reranker.model is {self.model!r}, which gives {outputs} scores a pair; name one of one")
+            raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores a pair instead of one")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs; the longest are scored first, so that pairs of one length share a batch."""
@@ -70,7 +70,7 @@ class CrossEncoder(LocalModel):
         )
         scores: Floats = np.asarray(logits, dtype=np.float32).round(DECIMALS)
         if not np.isfinite(scores).all():
-            raise InputError(f"the model {self.model} gave scores that are not finite; try reranker.dtype=float32")
+            raise InputError(f"the model {self.model} returned scores that are not finite; try reranker.dtype=float32")
         return scores
 
     @cached_property

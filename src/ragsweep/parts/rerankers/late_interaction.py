@@ -12,17 +12,17 @@ from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.unit_vectors import unit
 
 QUESTIONS = 64
-"""Questions whose tokens are embedded together."""
+"""Number of questions whose tokens are embedded together."""
 
 
 @dataclass(eq=False)
 class LateInteraction:
     """Score a pair by MaxSim: each token of the question is compared with the most similar token of the chunk.
 
-    The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) take the sum,
-    which puts the chunks of a question in the same order but cannot be compared between questions. No further model is
-    loaded: ``embedder`` gives the token vectors by its ``embed_tokens``, without special tokens. Chunks are read once a
-    chunking, and kept in half precision, which moves a score by less than 0.001.
+    The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum,
+    which orders the chunks of a question equally but is not comparable between questions. No further model is loaded:
+    ``embedder`` returns the token vectors from its ``embed_tokens``, without special tokens. Chunks are read once per
+    chunking, and kept in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -37,10 +37,10 @@ class LateInteraction:
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError if the embedder gives no token vectors."""
+        """Raise ConfigError if the embedder returns no token vectors."""
         if not hasattr(self.embedder, "embed_tokens"):
             raise ConfigError(
-                f"{type(self.embedder).__name__} gives no token vectors (it has no method embed_tokens); choose "
+                f"{type(self.embedder).__name__} returns no token vectors (it has no method embed_tokens); choose "
                 "another embedder, or reranker=cross_encoder"
             )
 

@@ -9,7 +9,7 @@ from ragsweep.core.types import Floats, PartTraits
 
 
 class NoReranker:
-    """Leave the ranking as it is."""
+    """Leave the ranking unchanged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     candidates = 0

@@ -1,4 +1,4 @@
-"""Rank chunks by the words they share with the query."""
+"""Rank chunks by the words that they share with the query."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ LANGUAGES = (
 """Languages with a stemmer in PyStemmer and stop words in bm25s."""
 
 Score = Callable[[list[int]], NDArray[Any]]
-"""Score all chunks for a query, given as the numbers of its known words."""
+"""Score all chunks for a query, represented by the numbers of its known words."""
 
 
 @dataclass(eq=False)
@@ -33,10 +33,9 @@ class Bm25:
     without spaces, and in Hangul, the words are pairs of neighbouring characters, so that a single character is found
     only if it occurs alone.
 
-    ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with
-    ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?",
-    ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it scores more than 0, and at least
-    ``min_score``.
+    ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n
+    + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?", ECIR 2020. ``rank_bm25`` is
+    that library's BM25Okapi. A chunk is found if it scores more than 0, and at least ``min_score``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -52,11 +51,11 @@ class Bm25:
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range and unknown names."""
         if self.k1 < 0:
-            raise ConfigError(f"retriever.k1 is {self.k1}; it must be 0 or more")
+            raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
         if self.k1 == 0 and self.backend == "rank_bm25":
-            raise ConfigError("retriever.k1 is 0, where rank_bm25 divides by zero; use retriever.backend=bm25s")
+            raise ConfigError("retriever.k1 is 0, for which rank_bm25 divides by zero; use retriever.backend=bm25s")
         if not 0 <= self.b <= 1:
-            raise ConfigError(f"retriever.b is {self.b}; it must lie between 0 and 1")
+            raise ConfigError(f"retriever.b must be between 0 and 1, got {self.b}")
         for key, value, known in (("backend", self.backend, BACKENDS), ("language", self.language, LANGUAGES)):
             if value not in known:
                 raise ConfigError(f"retriever.{key} is {value!r}{nearest(str(value), known)}")
@@ -64,7 +63,7 @@ class Bm25:
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of the libraries that split and stem words and score."""
+        """Return the versions of the libraries that split and stem words and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
@@ -74,16 +73,16 @@ class Bm25:
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks, given by their numbers of characters, into shards whose words are counted separately."""
+        """Divide chunks, represented by their lengths in characters, into shards whose words are counted separately."""
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks; rank_bm25 gets the words in their order and counts them itself."""
+        """Count the words of some chunks; rank_bm25 gets the words in order and counts them itself."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the counted words of all shards, given with their numbers in any order, into the index."""
+        """Merge the numbered word counts of all shards, in any order, into the index."""
         if self.backend == "bm25s":
             words, state = postings.index(((n, postings.Counts(**shard)) for n, shard in shards), self.k1, self.b)
         else:
@@ -123,7 +122,7 @@ class Bm25:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
             number = {word: n for n, word in enumerate(words)}
-            score = load(index, self.k1, self.b) if words else np.zeros  # without words nothing is scored
+            score = load(index, self.k1, self.b) if words else np.zeros  # without words there is nothing to score
             self._loaded = (index["vocabulary"], number, score)
         return self._loaded[1], self._loaded[2]
 
@@ -131,7 +130,7 @@ class Bm25:
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
     """Add the weights with bm25s, in one array over all chunks.
 
-    Adding only over the chunks that a query touches was measured to be slower above some 5,000 postings.
+    Adding only over the chunks that a query touches is slower above some 5,000 postings.
     """
     import bm25s
 

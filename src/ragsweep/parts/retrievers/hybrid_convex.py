@@ -46,7 +46,7 @@ class HybridConvex:
         for name, leg in legs.items() if normalisation == "theoretical" else ():
             if (bounds := traits_of(leg).bounds) is None:
                 raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', and the leg {name} states no bounds of its scores; "
+                    f"retriever.normalisation is 'theoretical', but the leg {name} declares no bounds of its scores; "
                     "choose min_max or z_score"
                 )
             self._bounds[name] = bounds
@@ -61,7 +61,7 @@ class HybridConvex:
             beyond = scores[(scores < least - ROUNDING) | (scores > (np.inf if most is None else most + ROUNDING))]
             if len(beyond):
                 raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside of "
+                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside "
                     f"its bounds {least, most} (are its vectors of length 1?); choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
@@ -70,7 +70,7 @@ class HybridConvex:
 
     def _by_alpha(self) -> Mapping[str, float]:
         if not 0 <= self.alpha <= 1:
-            raise ConfigError(f"retriever.alpha is {self.alpha}; it is the weight of one leg and lies between 0 and 1")
+            raise ConfigError(f"retriever.alpha, the weight of one leg, must be between 0 and 1, got {self.alpha}")
         if self.alpha_leg not in self.legs:
             raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
         others = (1 - self.alpha) / max(len(self.legs) - 1, 1)

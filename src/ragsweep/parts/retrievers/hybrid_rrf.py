@@ -16,7 +16,7 @@ class HybridRrf:
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
         """Raise ConfigError for a negative ``k``, or weights that do not fit the legs."""
         if k < 0:
-            raise ConfigError(f"retriever.k is {k}; it must be 0 or more")
+            raise ConfigError(f"retriever.k must be at least 0, got {k}")
         self.legs = legs
         self.k = k
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))

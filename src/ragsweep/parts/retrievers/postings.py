@@ -13,17 +13,17 @@ from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
-"""Texts of a block; below 65,536, so that a text's position in it takes two bytes."""
+"""Texts per block; below 65,536, so that a text's position takes two bytes."""
 
 CHARACTERS = 16_000_000
 """Target size of a block in characters; its last text may exceed it."""
 
 PAIRS = 1 << 20
-"""(Word, chunk) pairs that are weighted at a time; a single word may exceed it."""
+"""Number of (word, chunk) pairs weighted at a time; a single word may exceed it."""
 
 
 class Words(NamedTuple):
-    """The words of a block of texts in their order, as numbers in the block's vocabulary."""
+    """The words of a block of texts in order, as numbers in the block's vocabulary."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     numbers: NDArray[np.int32]
@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def blocks(lengths: Iterable[int]) -> Iterator[slice]:
-    """Divide texts, given by their numbers of characters, into blocks whose words are counted separately."""
+    """Divide texts, represented by their lengths in characters, into blocks whose words are counted separately."""
     start = end = characters = 0
     for end, length in enumerate(lengths, 1):
         characters += length
@@ -53,7 +53,7 @@ def blocks(lengths: Iterable[int]) -> Iterator[slice]:
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
-    """Flatten the words of a block of texts, given as numbers for every text."""
+    """Flatten the words of a block of texts, represented by numbers per text."""
     lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
     flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
     return Words(packed(vocabulary), flat, lengths)
@@ -91,12 +91,12 @@ class Vocabulary:
         return len(self._numbers)
 
     def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Number the words of a block, new ones by their arrival."""
+        """Number the words of a block, new ones in order of arrival."""
         known = self._numbers
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the words in order, and for every number by arrival the position of its word."""
+        """Return the words in order, and for every arrival number the position of its word."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -107,7 +107,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
     """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
 
     Returns the words in order, followed by the arrays. Blocks come with their numbers, in any order. Counts are kept in
-    a temporary file, at least three bytes a pair, and the result in another: apart from the chunks' lengths and the
+    a temporary file, at least three bytes per pair, and the result in another: apart from the chunks' lengths and the
     vocabulary, memory does not grow with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
@@ -149,13 +149,13 @@ def _weigh(
     k1: float,
     b: float,
 ) -> None:
-    """Turn every count f into ``idf f / (f + k1 (1 - b + b length / average))``, rounded as bm25s does.
+    """Turn every count f into ``idf f / (f + k1 (1 - b + b length / average))``, rounded like bm25s.
 
     ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word in n of N chunks.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)
-    # The logarithm of bm25s: numpy's may differ by a bit.
+    # bm25s's logarithm: numpy's may differ by a bit.
     numbers, inverse = np.unique(spread, return_inverse=True)
     values = [math.log(1 + (len(lengths) - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
     idf = np.array(values, dtype=np.float32)[inverse]

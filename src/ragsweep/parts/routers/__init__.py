@@ -1,4 +1,4 @@
-"""Routers: which questions need the corpus."""
+"""Routers decide which questions need the corpus."""
 
 from ragsweep.parts.routers.llm import Llm
 from ragsweep.parts.routers.none import NoRouter

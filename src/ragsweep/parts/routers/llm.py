@@ -24,7 +24,7 @@ SCHEMA = {
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Let a model behind OpenAI's protocol decide whether a message needs the corpus, by a schema of one boolean.
+    """Let a model behind OpenAI's protocol decide whether a message needs the corpus, with a schema of one boolean.
 
     The message is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
     """
@@ -48,7 +48,7 @@ class Llm(EndpointSettings):
         self.service.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one decision."""
+        """Return the highest possible cost of one decision."""
         messages = fenced_messages(self.instruction, Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.service.model)

@@ -17,7 +17,7 @@ class Rule:
     """Classify short texts that begin with one of the patterns as conversation; search for everything else.
 
     Patterns are regular expressions, matched from the beginning to the end of a word, ignoring case and accents. A long
-    text is searched for whatever its beginning: people greet before they ask.
+    text is always searched for: people greet before they ask.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -28,12 +28,12 @@ class Rule:
     def check(self) -> None:
         """Raise ConfigError for invalid patterns."""
         if not isinstance(self.conversation, list) or not self.conversation:
-            raise ConfigError(f"router.conversation must be a list of patterns, given {self.conversation!r}")
+            raise ConfigError(f"router.conversation must be a list of patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
             try:
                 re.compile(pattern)
             except (re.error, TypeError) as fault:
-                raise ConfigError(f"router.conversation[{number}]: {pattern!r} is no pattern: {fault}") from None
+                raise ConfigError(f"router.conversation[{number}]: {pattern!r} is invalid: {fault}") from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:

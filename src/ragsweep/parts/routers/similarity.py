@@ -16,7 +16,7 @@ class Similarity:
     """Classify texts as conversation that are more similar to an example of it than to any question, and enough so.
 
     Similarity is the cosine of the embedder's vectors. The score is the similarity to conversation minus that to
-    questions (minus ``threshold`` where no example of a question is given).
+    questions (minus ``threshold`` without examples of questions).
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -31,9 +31,9 @@ class Similarity:
         for name, least in (("conversation", 1), ("questions", 0)):
             examples = getattr(self, name)
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
-                raise ConfigError(f"router.{name} must be a list of examples, given {examples!r}")
+                raise ConfigError(f"router.{name} must be a list of examples, got {examples!r}")
         if not -1 <= self.threshold <= 1:
-            raise ConfigError(f"router.threshold is {self.threshold}; it must be between -1 and 1")
+            raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request by its question alone."""

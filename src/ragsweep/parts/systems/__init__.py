@@ -1,4 +1,4 @@
-"""External systems, evaluated as they are."""
+"""External systems, evaluated unchanged."""
 
 from ragsweep.parts.systems.http import Http
 from ragsweep.parts.systems.pipeline import Pipeline

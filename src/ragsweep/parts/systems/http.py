@@ -74,19 +74,19 @@ class Http(ServiceSettings):
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
-            raise ConfigError("system.url must be a path on a host; put what is sent into system.body")
+            raise ConfigError("system.url must be a path on a host; put the data to send in system.body")
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:
                 raise ConfigError(
-                    f'system.url: the query has a secret, "{name}"; name the environment variable that holds it by'
-                    " system.key_env, and the header that is sent with it by system.key_header"
+                    f'system.url: the query contains the secret "{name}"; name its environment variable in'
+                    " system.key_env, and the header to send it in system.key_header"
                 )
         if not self.answers and self.contexts is None and self.ids is None:
-            raise ConfigError("system.answer, system.contexts and system.ids are null; give the path of at least one")
+            raise ConfigError("system.answer, system.contexts and system.ids are null; set the path of at least one")
         self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
-            raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, given {self.body!r:.200}")
+            raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, got {self.body!r:.200}")
         for name, path in self.paths.items():
             try:
                 parse_path(path or "")

@@ -50,7 +50,7 @@ class Python:
         """Raise ConfigError for a function that is not trusted or does not exist."""
         module, _, name = str(self.function).rpartition(".")
         if not module or not name.isidentifier():
-            raise ConfigError(f"system.function must be package.module.function, given {self.function!r}")
+            raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")
         if not is_trusted(module):
             package = module.partition(".")[0]
             raise ConfigError(
@@ -88,7 +88,7 @@ class Python:
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Call the function for every request, ``concurrency`` at a time."""
-        if self.concurrency == 1:  # in the caller's thread, where a function may expect to run
+        if self.concurrency == 1:  # in the caller's thread, as the function may expect
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return

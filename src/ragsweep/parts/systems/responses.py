@@ -1,4 +1,4 @@
-"""Read what an external system returns: values at paths such as ``data.sources[*].text``, and their validation."""
+"""Read the values that an external system returns, at paths such as ``data.sources[*].text``, and validate them."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
 KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": ("number", int | float)}
-"""The lists that a system may return, with what their items are."""
+"""The lists that a system may return, with the type of their items."""
 
 
 class Returned(NamedTuple):
@@ -31,8 +31,8 @@ class Returned(NamedTuple):
 def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
     """Create a response; contexts, ids and scores are lists of equal length, or None.
 
-    Nested lists of chunks (one list for each document) become one list; the id or score of a nested list applies to
-    each of its chunks.
+    Nested lists of chunks (one list per document) become one list; the id or score of a nested list applies to each of
+    its chunks.
 
     The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
     null or blank, or begins with one of the refusals, is an abstention; an answer that ends within thoughts is a
@@ -93,17 +93,17 @@ def parse_path(path: str) -> list[str | int]:
     while position < len(path):
         match = _STEP.match(path, position)
         if match is None:
-            raise ValueError(f"{path!r} is no path; write names and places as in data.sources[*].text")
+            raise ValueError(f"{path!r} is not a path; write names and indices as in data.sources[*].text")
         name, index = match.groups()
         if name == "*":
-            raise ValueError(f"{path!r} is no path: all of a list are [*]")
+            raise ValueError(f"{path!r} is not a path: use [*] for all items of a list")
         steps.append(name or (index if index == "*" else int(index)))
         position = match.end()
     return steps
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path; after a ``[*]`` a list of the values at the rest of the path in each item.
+    """Return the value at a path; after a ``[*]``, a list of the values at the rest of the path in each item.
 
     Raises PathNotFound, with the part of the path that does not exist.
     """
@@ -111,7 +111,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the value at a path in the events that have one: their texts joined, else the last that is not null.
+    """Return the value at a path in a stream's events: texts joined, else the last non-null value.
 
     Raises PathNotFound if no event has one.
     """

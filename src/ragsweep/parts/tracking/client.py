@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Most children for single look-ups (20 ms each) instead of listing all (10 ms each)."""
+"""Maximum children for single look-ups (20 ms each) instead of listing all (10 ms each)."""
 
 QUESTIONS = "questions.json"
 """The table of questions that MLflow's evaluation page shows."""
@@ -49,10 +49,9 @@ class Mlflow:
     Args:
         uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. None: the
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
-        experiment: Name of the experiment, created where it does not exist.
-        traces: Which questions of a config get a trace: none, failures, sample or all.
-        tables: Which configs of a sweep get a table of questions: chosen (the choice, and what it is compared with) or
-            all.
+        experiment: Name of the experiment, created if missing.
+        traces: The questions of a config that get a trace: none, failures, sample or all.
+        tables: The configs of a sweep that get a table of questions: chosen (the choice, and its comparison) or all.
 
     All methods except ``view_command`` raise TrackingError if MLflow cannot be reached or rejects a call. An
     interrupted recording can be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
@@ -69,13 +68,13 @@ class Mlflow:
     def check(self) -> None:
         """Raise TrackingError if recording is impossible, as far as that can be checked without loading MLflow."""
         if self.traces not in TRACES:
-            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
+            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
-            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, given {self.tables!r}")
+            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, got {self.tables!r}")
         self._connection.check()
 
     def risk(self) -> str:
-        """Describe the risk of this place; empty if there is none."""
+        """Describe the risk of this location; empty if there is none."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
@@ -87,13 +86,13 @@ class Mlflow:
         """Return the registry of models there, read-only: nothing is created."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
-            raise InputError(f"{path}: no such file (seen from {Path.cwd()}); name MLflow's place with --uri")
+            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); name its location with --uri")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
 
     @property
     def identity(self) -> str:
-        """Identify place and experiment by a hash: the URI may contain a password."""
+        """Identify location and experiment by a hash: the URI may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
@@ -106,7 +105,7 @@ class Mlflow:
             return str(matches[0].info.run_id) if matches else None
 
     def has_ended(self, run_id: str) -> bool:
-        """Return whether a run has any other status than RUNNING."""
+        """Return whether a run has any status other than RUNNING."""
         with self._connection.opened():
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
@@ -120,14 +119,14 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on MLflow's pages, once they are served; empty if nothing was recorded yet."""
+        """Return the address of a run on MLflow's pages, once served; empty if nothing has been recorded."""
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Open the parent run of a sweep, or adopt the run with this id (made by ``mlflow run``); return its id."""
+        """Open the parent run of a sweep, or adopt the run with this id (created by ``mlflow run``); return its id."""
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run
@@ -149,7 +148,7 @@ class Mlflow:
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
     ) -> None:
-        """Write a sweep's results to the parent run and end it, in any case, with ``status``.
+        """Write a sweep's results to the parent run and always end it, with ``status``.
 
         ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value per metric.
         """

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-WAY_OUT = "set tracking.uri to a place that can be written, or tracking=none"
+WAY_OUT = "set tracking.uri to a writable location, or tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Seconds until a line reports the wait for the server, and time limit of all calls of a step: MLflow's own limit
+"""Seconds until a message about the wait for the server, and time limit of all calls of a step: MLflow's own limit
 applies to the time between two bytes."""
 
 SETTINGS = {
@@ -75,7 +75,7 @@ class Connection:
     """This process's connection to one tracking URI.
 
     ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name; ``prompts`` the
-    registered versions by name and text, None if the registry cannot be used.
+    registered versions by name and text, None if the registry is unavailable.
     """
 
     uri: str
@@ -89,7 +89,7 @@ class Connection:
     @classmethod
     @cache
     def to(cls, uri: str) -> Connection:
-        """Return this process's connection, which all trackers of one URI share, as they share MLflow's own."""
+        """Return this process's connection, shared by all trackers of one URI, as they share MLflow's own."""
         return cls(uri)
 
     @cached_property
@@ -101,7 +101,7 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this place and experiment MLflow's own within the block: some calls ignore those of their client."""
+        """Make this location and experiment MLflow's own within the block: some calls ignore those of their client."""
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
@@ -137,20 +137,20 @@ class Connection:
             try:
                 place = (path.parent / "mlruns").as_uri() if path else None
                 self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
-            except MlflowException:  # unless another process was faster
+            except MlflowException:  # unless another process created it first
                 if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
             else:
                 return self.experiment(name)
         if experiment.lifecycle_stage == "deleted":
             raise TrackingError(
-                f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; bring it back with `mlflow '
+                f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; restore it with `mlflow '
                 f"experiments restore -x {experiment.experiment_id}`, or choose another with tracking.experiment"
             )
         return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
-        """Raise TrackingError where database or server are clearly unusable, in milliseconds and without MLflow."""
+        """Raise TrackingError if database or server are clearly unusable, in milliseconds and without MLflow."""
         check_uri(self.uri)
         with self._translated():
             if path := database_path(self.uri):
@@ -192,7 +192,7 @@ class Connection:
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
             f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start it, correct tracking.uri, or set "
-            "tracking=none; `ragsweep sync` sends what it missed"
+            "tracking=none; `ragsweep sync` sends missed records"
         )
 
     @contextmanager

@@ -20,7 +20,7 @@ PAGE = 200
 
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
-    """Find the runs below a parent that fulfil a condition of MLflow's."""
+    """Find the runs below a parent that meet a condition of MLflow's."""
     experiment, token = connection.parent(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
@@ -54,11 +54,11 @@ def log_values(
     metrics: Mapping[str, float],
     artifacts: Mapping[str, bytes],
 ) -> None:
-    """Send parameters, metrics and files, except for those that an adopted run has already."""
+    """Send parameters, metrics and files, except for those that an adopted run already has."""
     from mlflow.entities import Metric, Param
 
     short, long = files.parameters(parameters)
-    # A parameter cannot be written twice, and a metric would get a second point.
+    # A parameter cannot be rewritten, and a metric would get a second point.
     params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
     now = round(time.time() * 1000)
     numbers = [

@@ -44,15 +44,15 @@ def is_server(uri: str) -> bool:
 
 
 def check_uri(uri: str) -> None:
-    """Raise TrackingError for a URI that MLflow rejects or that does not persist anything."""
+    """Raise TrackingError for a URI that MLflow rejects or that is not persistent."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         raise TrackingError(
-            f"tracking.uri={mask_uri(uri)} is a folder of files, which mlflow 3.13 and later refuse to write; use "
+            f"tracking.uri={mask_uri(uri)} is a folder of files, which mlflow 3.13 and later cannot write; use "
             "sqlite:///mlflow.db (`mlflow migrate-filestore` moves old runs), or tracking=none"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
-        raise TrackingError(f"tracking.uri={uri} is a database in memory, which keeps nothing; name a file")
+        raise TrackingError(f"tracking.uri={uri} is an in-memory database, which is not persistent; use a file")
 
 
 def local_folder(location: str) -> Path | None:
@@ -76,28 +76,28 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-"""Time limit of waiting for another process that creates the tables (it takes about two seconds)."""
+"""Time limit for waiting while another process creates the tables (which takes about two seconds)."""
 
 
 def check_database(uri: str, path: Path) -> None:
-    """Check that MLflow can use a database file and the folder for artifacts beside it, without loading MLflow.
+    """Check that MLflow can use a database file and its artifact folder, without loading MLflow.
 
     Raises:
         TrackingError: The file contains another program's tables.
-        sqlite3.Error, OSError: File or folder cannot be written. MLflow itself would retry for a hundred seconds.
+        sqlite3.Error, OSError: File or folder is not writable. MLflow itself would retry for a hundred seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if not _has_tables(uri, path):  # else the experiment may have its artifacts elsewhere
         artifacts = path.parent / "mlruns"
         artifacts.mkdir(exist_ok=True)
         if not os.access(artifacts, os.W_OK):
-            raise PermissionError(f"the folder for artifacts {artifacts} cannot be written")
+            raise PermissionError(f"the artifact folder {artifacts} is not writable")
 
 
 def create_tables(uri: str, path: Path) -> None:
     """Create MLflow's tables in a new database file; any number of processes may do so at once.
 
-    They are created in a temporary file that is then renamed: a process killed meanwhile leaves no partial database.
+    They are created in a temporary file that is then renamed: a killed process leaves no partial database.
     """
     from filelock import FileLock
 
@@ -119,7 +119,7 @@ def use_write_ahead_log(path: Path) -> None:
     """Switch the file to a write-ahead log, so that readers and the writer do not block each other.
 
     Connections of this process then sync to disk only at checkpoints, not at each of a config's nine commits: a killed
-    process loses nothing, and a power cut at most the last configs, which are still in the ledger.
+    process loses nothing, and a power failure at most the last configs, which are still in the ledger.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # fails if the file is in use elsewhere, and is then skipped
@@ -142,8 +142,8 @@ def _has_tables(uri: str, path: Path) -> bool:
         tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
-            f"{mask_uri(uri)} contains the tables of another program ({', '.join(tables[:3])} ...); "
-            "set tracking.uri to a database of its own"
+            f"{mask_uri(uri)} contains tables of another program ({', '.join(tables[:3])} ...); "
+            "set tracking.uri to a separate database"
         )
     return bool(tables)
 
@@ -156,6 +156,6 @@ def describe_risk(uri: str) -> str:
     if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
         return ""
     return (
-        f"{mask_uri(uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+        f"{mask_uri(uri)}: the credentials for MLflow are sent unencrypted; use the server's https://"
         " address as tracking.uri"
     )

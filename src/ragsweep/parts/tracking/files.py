@@ -1,4 +1,4 @@
-"""Files and values of runs: the logged part of a result, and artifacts that are written atomically."""
+"""Files and values of runs: the logged part of a result, and atomically written artifacts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
     """
     for name in artifacts:
         if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-            raise ValueError(f'"{name}" is no name for an artifact: it leaves the folder of its run')
+            raise ValueError(f'"{name}" is not a valid artifact name: it is outside the folder of its run')
     if folder := local_folder(location):
         for name, data in artifacts.items():
             replace_file(folder / name, data, UNFINISHED)
@@ -48,7 +48,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
-    """Return the names that are not artifacts yet."""
+    """Return the names that are not yet artifacts."""
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
@@ -75,14 +75,14 @@ LONGEST_KEY = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
-"""Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
+"""Maximum bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are at most 350 kB."""
 
 MOST_METRICS = 40
-"""Most metrics of a run that MLflow's pages show side by side."""
+"""Maximum number of a run's metrics, which MLflow's pages show side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Families of metrics: one at each rank, or at each quantile."""
+"""Families of metrics: one per rank, or per quantile."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
-"""Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold of each."""
+"""Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold for each."""
 
 CUT = " ... (whole in long_tags.json)"
 
@@ -98,16 +98,16 @@ def key(name: str) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Name the numbers of a result that MLflow's pages can show side by side; results.json and the ledger have all.
+    """Return the numbers of a result that MLflow's pages can show side by side; results.json and the ledger have all.
 
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
-    - up to MOST_METRICS in all: metrics with a target, those of STANDARD, the others in the order of the config,
+    - up to MOST_METRICS in total: metrics with a target, those of STANDARD, the others in config order,
       without families by rank (``recall_at_5``) or quantile of latency, then the intervals of the headline
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
     - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
-    - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money`` and so for ``judge``: the cost of the
-      answers when they were first computed
+    - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``: the cost of the
+    answers when first computed
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
     shown, decides = shown_metrics(result.run.config), objectives(result.run.config)
@@ -176,7 +176,7 @@ def parquet(result: Result) -> bytes:
     def column(values: Sequence[Any]) -> Any:
         try:
             array = pyarrow.array(values)
-            # Scores of a context, which have six digits.
+            # Scores of a context have six digits.
             return array.cast(single) if array.type == pyarrow.list_(pyarrow.float64()) else array
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
@@ -207,7 +207,7 @@ def encoded(text: str) -> bytes:
 
 
 def packed(name: str, text: str) -> bytes:
-    """Encode a text as the file of this name, compressed where that ends in ``.gz``."""
+    """Encode a text as the file of this name, compressed if that ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
     # Random digits repeat by chance in short matches only, which cost more than they save: filtered is a tenth smaller.
@@ -226,7 +226,7 @@ def short_tag(value: str) -> str:
 
 
 def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
-    """Divide parameters into requests of a size that MLflow accepts; at least one, which may be empty."""
+    """Divide parameters into requests of a size that MLflow accepts; at least one, possibly empty."""
     divided: list[list[tuple[str, str]]] = [[]]
     size = 0
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Models in MLflow's registry: a config as models from code, its versions, and the aliases that point to one."""
+"""Models in MLflow's registry: a config as models from code, its versions, and their aliases."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import mask_uri
 
 ARTIFACT = "bundle"
-"""The name under which a model finds its bundle."""
+"""The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version that names the evaluated config, as commands take it."""
+"""The tag of a version with the evaluated config, as referenced in commands."""
 
 
 class ModelFiles(NamedTuple):
     """The contents of a model."""
 
     code: Path  # run by MLflow when it loads the model
-    packages: Sequence[Path]  # imported by the code and not on a package index
+    packages: Sequence[Path]  # imported by the code, but not on a package index
     bundle: Path
     requirements: Sequence[str]
     example: Any
@@ -36,13 +36,13 @@ class ModelVersion(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The address by which MLflow loads it."""
+        """The address from which MLflow loads it."""
         return f"models:/{self.name}/{self.number}"
 
 
 @dataclass(frozen=True)
 class ModelRegistry:
-    """The registry of one MLflow database or server. Methods raise TrackingError if it cannot be used."""
+    """The registry of one MLflow database or server. Methods raise TrackingError if it is unusable."""
 
     connection: Connection
     experiment: str  # its id
@@ -98,7 +98,7 @@ class ModelRegistry:
         return Path(path).parent
 
     def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
-        """Log a model and register it as a new version, created with its tags and without any alias."""
+        """Log a model and register it as a new version, with its tags and without any alias."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
-    """Link a run to its prompt, registering a new one; a failure is one warning, and ends the linking of prompts."""
+    """Link a run to its prompt, registering a new one; a failure causes one warning and ends the linking of prompts."""
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
@@ -32,7 +32,7 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text; register it if there is none. Only one process does so at a time."""
+    """Return the version with this text; register it if there is none, in one process at a time."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [
@@ -49,6 +49,6 @@ def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> An
 
 
 def _in_double_braces(template: str) -> str:
-    """Write a template's placeholders as MLflow does."""
+    """Convert a template's placeholders to MLflow's form."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)

@@ -1,4 +1,4 @@
-"""Read the requests of applications from their traces in MLflow."""
+"""Read applications' requests from their traces in MLflow."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     place = absolute_uri(uri)
     path = database_path(place)
     if path and not path.exists():  # MLflow would create it
-        raise InputError(f"{path}: no such file (seen from {Path.cwd()})")
+        raise InputError(f"{path}: no such file (current folder: {Path.cwd()})")
     connection = Connection.to(place)
     with connection.opened():
         client = connection.client

@@ -19,11 +19,11 @@ DESCRIPTION = "mlflow.note.content"
 """The tag that MLflow shows as a run's description, in markdown."""
 COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
-"""The tag that lists tables for MLflow's evaluation page."""
+"""The tag with the tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
-"""The tag by which MLflow opens an experiment on its runs."""
+"""The tag that makes MLflow open an experiment on its runs."""
 RUNS_VIEW = "workflowType=machine_learning"
-"""The query by which newer versions, which ignore that tag, do so, too."""
+"""The query with the same effect in newer versions, which ignore that tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
@@ -52,7 +52,7 @@ class Child:
 
 
 def git_commit() -> str:
-    """Return the commit that is checked out in the current folder; empty outside of a repository."""
+    """Return the commit checked out in the current folder; empty outside a repository."""
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
@@ -61,7 +61,7 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Assign one run to each job; return those, and the ids of superfluous runs with a reason.
+    """Assign one run to each job; return the assignment, and the ids of superfluous runs with a reason.
 
     A finished run precedes a failed, a running and any other run, then the older precedes the newer. Runs without a job
     and runs with the tag ``ragsweep.killed`` are ignored.

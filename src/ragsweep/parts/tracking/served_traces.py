@@ -11,7 +11,7 @@ from ragsweep.parts.tracking.database import database_path, mask_uri
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
-"""Tags of a trace: the name of the registered model, and the id of the bundle, which a version has as its tag, too."""
+"""Tags of a trace: the name of the registered model, and the id of the bundle, which is also a tag of the version."""
 
 FACTS = "ragsweep.facts"
 """The attribute of a root span with the values for the comparison with the evaluation, as JSON."""
@@ -19,19 +19,19 @@ FACTS = "ragsweep.facts"
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Most characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
+"""Maximum characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Most steps, documents or turns of a trace."""
+"""Maximum number of steps, documents or turns of a trace."""
 
 _LARGEST = 1e15
 
 
 @dataclass(frozen=True)
 class ServedStep:
-    """A step of a served request: its milliseconds, and of a step that ranks the top score and its gap to the second.
+    """A step of a served request: its milliseconds and, if it ranks, the top score and its gap to the second.
 
-    ``inputs`` and ``outputs`` are shown, and not read back; a missing gap or score is NaN.
+    ``inputs`` and ``outputs`` are displayed, but not read back; a missing gap or score is NaN.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -46,7 +46,7 @@ class ServedStep:
 class ServedTrace:
     """One served request. ``results`` counts the chunks of its context, and ``documents`` lists theirs, best first.
 
-    ``abstained`` is None where the config has no generator; ``failed`` is a reason, or the name of an exception.
+    ``abstained`` is None if the config has no generator; ``failed`` is a reason, or the name of an exception.
     """
 
     model: str
@@ -65,7 +65,7 @@ class ServedTrace:
     tokens_in: int = 0
     tokens_out: int = 0
     money: float = math.nan
-    generator: str = field(default="", compare=False)  # the model as the service names it
+    generator: str = field(default="", compare=False)  # the service's name of the model
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a place for traces: a tracking URI, or MLflow's database in the folder."""
+    """Return whether this process has a destination for traces: a tracking URI, or MLflow's database in the folder."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -130,9 +130,9 @@ class ServedTraces:
     ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        ``skip`` is called with the reason for each trace that `send_served` does not write. ``experiment``: only its
-        traces; None: those of all experiments that are not deleted. Raises InputError if there is no such experiment,
-        and TrackingError if MLflow cannot be used.
+        ``skip`` is called with the reason for each trace not written by `send_served`. ``experiment``: only its traces;
+        None: those of all experiments that are not deleted. Raises InputError if there is no such experiment, and
+        TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -171,7 +171,7 @@ def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
         AttributeError,
         RecursionError,
     ):  # MLflow decodes a span when it is read
-        skip("a span that is not readable")
+        skip("an unreadable span")
     return None
 
 
@@ -191,7 +191,7 @@ def _as_served(trace: Any) -> ServedTrace:
         raise _Unreadable("abstained is neither true, false nor null")
     steps = facts.get("steps")
     if not isinstance(steps, dict) or len(steps) > MOST_ITEMS:
-        raise _Unreadable("steps are no object of numbers")
+        raise _Unreadable("steps are not an object of numbers")
     return ServedTrace(
         model=_text(trace.info.tags, MODEL, ""),
         bundle=_text(trace.info.tags, BUNDLE, ""),
@@ -213,7 +213,7 @@ def _as_served(trace: Any) -> ServedTrace:
 
 def _step(name: str, numbers: Any) -> ServedStep:
     if not isinstance(numbers, dict):
-        raise _Unreadable("steps are no object of numbers")
+        raise _Unreadable("steps are not an object of numbers")
     return ServedStep(
         _text({"steps": name}, "steps"),
         _number(numbers, "milliseconds", math.nan, 0),
@@ -225,7 +225,7 @@ def _step(name: str, numbers: Any) -> ServedStep:
 def _text(values: Any, name: str, default: str | None = None) -> str:
     value = values.get(name, default)
     if not isinstance(value, str):
-        raise _Unreadable(f"{name} is no text")
+        raise _Unreadable(f"{name} is not a text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
     value.encode()  # a lone surrogate cannot be written
@@ -235,7 +235,7 @@ def _text(values: Any, name: str, default: str | None = None) -> str:
 def _number(values: Any, name: str, default: float | None = None, least: float = -_LARGEST) -> float:
     value = values.get(name, default)
     if value is not default and not (type(value) in (int, float) and least <= value <= _LARGEST):
-        raise _Unreadable(f"{name} is no number from {least:g} to {_LARGEST:g}")
+        raise _Unreadable(f"{name} is not a number from {least:g} to {_LARGEST:g}")
     if value is None:
         raise _Unreadable(f"no {name}")
     return float(value)
@@ -244,12 +244,12 @@ def _number(values: Any, name: str, default: float | None = None, least: float =
 def _count(values: Any, name: str) -> int:
     value = values.get(name, 0)
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise _Unreadable(f"{name} is no count")
+        raise _Unreadable(f"{name} is not a count")
     return value
 
 
 def _items(values: Any, name: str) -> list[Any]:
     value = values.get(name, [])
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
-        raise _Unreadable(f"{name} is no list of {MOST_ITEMS:,} at most")
+        raise _Unreadable(f"{name} is not a list of at most {MOST_ITEMS:,}")
     return value

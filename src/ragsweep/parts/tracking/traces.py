@@ -15,7 +15,7 @@ QUESTION = "ragsweep.question"
 """The tag with the question's id."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
-"""The first word of a span's name -> its type, by which MLflow's pages show it."""
+"""The first word of a span's name -> its type on MLflow's pages."""
 
 PAGE = 100
 

@@ -39,14 +39,14 @@ Marks = Mapping[str, str]
 """Name of a config -> its roles: "choice", "baseline, best"."""
 
 MOST_INTERVALS = 60
-"""Most configs for which a scatter shows every interval."""
+"""Maximum number of configs for which a scatter shows every interval."""
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Draw each config by its cost and quality, with intervals, and the Pareto front."""
+    """Plot each config by cost and quality, with intervals, and the Pareto front."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -75,7 +75,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
         traces.append(trace)
-    for trace in traces[1:]:  # away from the nearer edge, which would clip the text
+    for trace in traces[1:]:  # away from the nearer edge, which would clip text
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
     axis = {"title": {"text": _axis(points[0].summaries, cost)}, **axis_type(values)}
@@ -84,9 +84,9 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Draw the difference of each config from the reference, the best on top.
+    """Plot the difference of each config from the reference, best on top.
 
-    ``changes``: name of a config -> its one change to the baseline, for a tornado with the largest effect on top.
+    ``changes``: config name -> its one change from the baseline, for a tornado chart with the largest effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs
     sign = 1.0 if verdict.matrix.higher_is_better else -1.0
@@ -131,7 +131,7 @@ def _against(verdict: SweepComparison, row: int) -> str:
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Draw the mean of each config in each slice of the questions."""
+    """Plot the mean of each config in each slice of the questions."""
     sizes = _sizes(results, label, metric)
     values = list(sizes)
     found = [[one.summaries.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
@@ -163,7 +163,7 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def history(past: Sequence[PastSweep], metric: str) -> Figure:
-    """Draw the best value of each sweep over time; the last one in colour."""
+    """Plot the best value of each sweep over time; the last one in colour."""
     summaries = [one.summary for one in past]
     hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
     trace = {
@@ -182,7 +182,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
 
 
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Draw the scores of the questions by a label, one box a config and value."""
+    """Plot the scores of the questions by a label, one box per config and value."""
     traces = [
         {
             "type": "box",
@@ -203,7 +203,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, the most frequent first; skip values without any."""
+    """Count the scored questions with each value of a label, most frequent first; skip values without any."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 
@@ -234,7 +234,7 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
 
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
-    """List the Pareto front, the cheapest config first."""
+    """List the Pareto front, cheapest config first."""
     ordered = sorted(
         points, key=lambda one: (one.summaries.metrics[cost].value, -goodness(one.summaries.metrics[metric]))
     )

@@ -1,4 +1,4 @@
-"""Cost and quality of indexes and embedders: recall, time of one question, and time to build."""
+"""Cost and quality of indexes and embedders: recall, time per question, and build time."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ EMBEDDER = (
 
 @dataclass(frozen=True)
 class CostPanel:
-    """One amount of several configs, NaN where it is unknown; ``texts`` are labels of the points."""
+    """One amount of several configs, NaN if unknown; ``texts`` are labels of the points."""
 
     title: str
     values: Sequence[float]
@@ -50,7 +50,7 @@ class CostPanel:
 def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     """Yield the charts of the indexes and embedders that were swept.
 
-    ``best_first`` are the configs by the metric, ``keys`` the settings that vary, in the order of the sweep.
+    ``best_first`` are the configs by the metric, ``keys`` the varying settings, in sweep order.
     """
     yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
     yield from _embedder_items(best_first, metric)
@@ -97,9 +97,9 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value -> config for groups of configs that differ in one factor only: the best config's group first.
+    """Return value -> config for groups of configs that differ only in one factor: the best config's group first.
 
-    Numbers are in ascending order, options in the order of the sweep.
+    Numbers are in ascending order, options in sweep order.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
@@ -111,7 +111,7 @@ def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Map
 
 
 def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
-    """Return a sort key: the number where all values are numbers, else the number of the config in its sweep."""
+    """Return a sort key: the number if all values are numbers, else the config's number in its sweep."""
     if read_numbers(tuple(group)):
         return float(value), ""
     digits = group[value].name.partition(" ")[0].lstrip("#")
@@ -119,7 +119,7 @@ def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
 
 
 def _builds(results: Sequence[Result]) -> CostPanel:
-    """Make the panel of the seconds that embedding took (NaN: unknown), with the chunks per second."""
+    """Make the panel of embedding times in seconds (NaN: unknown), with the chunks per second."""
     stages = [one.run.stages.get("embed", {}) for one in results]
     seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
     speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]
@@ -140,13 +140,13 @@ def _milliseconds(summaries: Summaries, *stages: str) -> float:
 
 
 def _total(amounts: Iterator[float]) -> float:
-    """Add up amounts; NaN if there is none, or if one is unknown."""
+    """Add up amounts; NaN if there are none, or if one is unknown."""
     known = list(amounts)
     return sum(known) if known else math.nan
 
 
 def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
-    """Draw panels below each other over the same values: lines over numbers, points with texts over options."""
+    """Plot panels below each other over the same values: lines over numbers, labelled points over options."""
     numbers = read_numbers(values)
     x: list[Any] = [literal(short(value)) for value in values] if numbers is None else [*numbers]
     axis: Figure = (

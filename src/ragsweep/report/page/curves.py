@@ -21,10 +21,10 @@ Doubles = NDArray[np.float64]
 
 
 def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
-    """Yield the effect of each parameter that varies; ``settings``: name of a config -> key -> value.
+    """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all others, so that the means differ
-    by nothing else; otherwise, if it is a number, a cloud.
+    in nothing else; otherwise, if numeric, a cloud.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -42,13 +42,13 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return the curve of a number through the best config that has one; curves of all groups would take minutes."""
+    """Return a number's curve through the best config that has one; curves of all groups would take minutes."""
     found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in one number, of at least three values; the group of the best config first."""
+    """Group configs that differ only in one number with at least three values, the best config's group first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):
@@ -58,7 +58,7 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield the curve of each number that was swept only within one option, such as the weight of a hybrid.
+    """Yield the curve of each number that was swept only within one option, such as a hybrid's weight.
 
     ``drawn`` are the parameters that have a chart.
     """
@@ -73,7 +73,7 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether every value of a key was run with the same settings of the other keys, as often."""
+    """Return whether every value of a key was run equally often with the same settings of the other keys."""
     others = [one for one in keys if one != key]
     found = [Counter(tuple(configs[row].get(one) for one in others) for row in members) for members in rows.values()]
     return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)

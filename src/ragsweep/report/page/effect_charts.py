@@ -36,7 +36,7 @@ Doubles = NDArray[np.float64]
 
 MOST_TICKS = 8
 UNSET = -0.1
-"""Height at which a line crosses the axis of a parameter that its config lacks."""
+"""Height of a line at the axis of a parameter that its config lacks."""
 MOST_LINES = 300
 _STRETCH = {
     "type": "rect",
@@ -53,7 +53,7 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
+    """A parameter's values, in order, and the means over all configs with each: arrays with one number per value.
 
     ``numbers`` are the values if all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
     """
@@ -71,7 +71,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """A number that is not crossed with the rest: one point a config."""
+    """A number that is not crossed with the rest: one point per config."""
 
     key: str
     name: str
@@ -81,7 +81,7 @@ class Cloud:
 
 
 def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
-    """Draw a swept parameter's curve with its band and the values that may be best, or a point for each config."""
+    """Plot a swept parameter's curve with its band and the values that may be best, or a point per config."""
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):
@@ -130,9 +130,9 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
 def parallel(
     results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
 ) -> Figure:
-    """Draw each config of a search as a line across its parameters to its score; highlight the best tenth.
+    """Plot each config of a search as a line across its parameters to its score; highlight the best tenth.
 
-    ``names``: key -> short name of each parameter that varies.
+    ``names``: key -> short name of each varying parameter.
     """
     known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
@@ -165,7 +165,7 @@ def parallel(
 
 
 def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
-    """Return the ends of each stretch of neighbouring values that may be the best."""
+    """Return the ends of each run of neighbouring values that may be the best."""
     stretches: list[tuple[float, float]] = []
     open_before = False
     for value, best in zip(found.numbers or (), found.may_be_best.tolist(), strict=False):

@@ -1,4 +1,4 @@
-"""Colours, axes, markers and texts that the charts of the pages share."""
+"""Colours, axes, markers and texts shared by the pages' charts."""
 
 import html
 import math
@@ -18,7 +18,7 @@ TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
 """An axis of names, the first on top."""
 DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
-"""Least ratio of the largest to the smallest number at which an axis is logarithmic."""
+"""Minimum ratio of the largest to the smallest number for a logarithmic axis."""
 
 
 def literal(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Histograms of the retrieval: scores of the first chunk and of the whole context, and numbers of results."""
+"""Histograms of retrieval: scores of the first chunk and of the whole context, and numbers of results."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the histograms of some configs; only the first of configs with equal values, and none of a constant."""
+    """Yield the histograms of some configs; only the first of configs with equal values, none for constants."""
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
@@ -45,7 +45,7 @@ def _charts(
 
 
 def scores_of_first(result: Result) -> Figure:
-    """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
+    """Plot the score of each question's first chunk, by whether the evidence is in the context."""
     columns = result.questions
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
@@ -60,7 +60,7 @@ def scores_of_first(result: Result) -> Figure:
 
 
 def scores_of_context(result: Result) -> Figure:
-    """Draw the scores of all chunks of all contexts, first chunks as a separate group."""
+    """Plot the scores of all chunks of all contexts, first chunks as a separate group."""
     rows = [row or [] for row in result.questions["context_scores"]]
     first = np.array([row[0] for row in rows if row], dtype=np.float64)
     others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
@@ -68,7 +68,7 @@ def scores_of_context(result: Result) -> Figure:
 
 
 def numbers_of_results(result: Result) -> Figure:
-    """Draw how many questions got how many results."""
+    """Plot how many questions got how many results."""
     counts = _finite(result.questions, "retrieved")
     width = math.ceil((counts.max() - counts.min() + 1) / BARS)
     return _histogram([("questions", counts, ACCENT)], "results", "questions", float(width))
@@ -83,7 +83,7 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
 
 
 def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Draw groups as stacked bars of one width; ``width`` 0: BARS of them in all."""
+    """Plot groups as stacked bars of one width; ``width`` 0: BARS bars in total."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -22,7 +22,7 @@ CHANGED = "What differs between the best config of a sweep and that of the sweep
 
 
 def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
-    """Build the document of the page of all sweeps, the oldest first."""
+    """Build the document of the page of all sweeps, oldest first."""
     asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions, []).append(one)
@@ -56,7 +56,7 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
 
 
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
-    """Yield the chart and the table of the sweeps on the same questions, the latest first."""
+    """Yield the chart and the table of the sweeps on the same questions, latest first."""
     metric = group[0].past.summary.name
     if len(group) > 1:
         yield Charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
@@ -79,7 +79,7 @@ def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
 
 
 def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
-    """List the differences between the best configs of two sweeps, and whether they read the same documents."""
+    """List the differences between the best configs of two sweeps, and whether they use the same documents."""
     old, new = before.best, after.best
     corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

@@ -1,4 +1,4 @@
-"""The charts of lost evidence, and of a hybrid beside its legs."""
+"""The charts of lost evidence, and of a hybrid next to its legs."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ LOSS_COLOURS = dict(
 
 
 def losses(funnels: Sequence[Funnel]) -> Figure:
-    """Draw for each config the evidence lost by each stage, and the evidence in the context."""
+    """Plot, for each config, the evidence lost by each stage, and the evidence in the context."""
     labels = [literal(short(one.config)) for one in funnels]
     kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
     lost = {
@@ -81,12 +81,12 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
 
 
 def known_parts(audit: FusionAudit) -> list[LegComparison]:
-    """List the comparisons with each leg: on all questions, and on the slices that have enough of them to judge."""
+    """List the comparisons with each leg: on all questions, and on slices with enough questions to judge."""
     return [*audit.differences, *(one for one in audit.slices if not math.isnan(one.low))]
 
 
 def legs(audit: FusionAudit) -> Figure:
-    """Draw the fused ranking beside each of its legs, on all questions and on each slice."""
+    """Plot the fused ranking next to each of its legs, on all questions and on each slice."""
     parts = known_parts(audit)
     rows = {(one.label, one.value): one for one in parts}
     names = {

@@ -15,7 +15,7 @@ from ragsweep.stats.verdict import shown_kind
 
 MOST_HYBRIDS = 4
 MOST_PHANTOMS = 10
-"""Most listed phantom hits of each config."""
+"""Maximum number of listed phantom hits per config."""
 
 FUNNEL = (
     "Each bar is all evidence of the questions. An evidence that is not in the context is counted at the first stage"
@@ -64,7 +64,7 @@ def _left(part: StageLoss) -> str:
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
-    """Yield each hybrid against its legs: as a chart with sentences, as a table, and the evidence of single legs."""
+    """Yield each hybrid against its legs: a chart with sentences, a table, and the evidence found by single legs."""
     found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
         return

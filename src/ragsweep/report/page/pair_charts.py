@@ -31,7 +31,7 @@ COLOURS = (MUTED, ACCENT)
 
 
 def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
-    """Draw the means of metrics of one unit with their intervals, two bars a metric."""
+    """Plot the means of metrics of one unit with their intervals, two bars per metric."""
     traces: list[Figure] = []
     for result, colour in zip(pair, COLOURS, strict=True):
         found = [result.summaries.metrics[name] for name in metrics]
@@ -53,7 +53,7 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
 
 
 def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
-    """Draw each question of both configs by its response time and its score."""
+    """Plot each question of both configs by response time and score."""
     traces = [
         {
             "type": "scatter",
@@ -73,7 +73,7 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Draw the confusion matrix of expected and found kinds."""
+    """Plot the confusion matrix of expected and found kinds."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]
@@ -89,7 +89,7 @@ def confusion(counts: Counter[tuple[str, str]]) -> Figure:
 
 
 def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Sequence[Summary]]]) -> Figure:
-    """Draw a metric of both configs over their runs: seconds since the epoch, and a summary each."""
+    """Plot a metric of both configs over their runs: seconds since the epoch, and a summary each."""
     days = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) for when, _ in runs]
     traces = [
         {

@@ -1,4 +1,4 @@
-"""The questions of a sweep one by one, a few configs side by side, in compact columns for the page's script."""
+"""The questions of a sweep one by one, for a few configs side by side, in compact columns for the page's script."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +12,9 @@ from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
-"""Most characters of a text, about a page; a longer text is truncated."""
+"""Maximum characters of a text, about a page; longer texts are truncated."""
 MOST_TEXT = 3_000_000
-"""Most bytes of all chunks' texts together."""
+"""Maximum total bytes of all chunks' texts."""
 
 
 def browse(
@@ -24,13 +24,13 @@ def browse(
     funnels: Mapping[str, Funnel],
     given: PageTexts,
 ) -> dict[str, Any]:
-    """Make the columns of the question browser.
+    """Return the columns of the question browser.
 
     Args:
         results: The configs to show, the reference first.
-        metrics: Whose scores to show; helped and hurt are judged by the first.
-        roles: Name of a config -> its role.
-        funnels: Name of a config -> the stages that lost its evidence.
+        metrics: Metrics whose scores to show; helped and hurt are judged by the first.
+        roles: Config name -> its role.
+        funnels: Config name -> the stages that lost its evidence.
         given: Texts of chunks and prompts.
     """
     first = results[0].questions
@@ -68,12 +68,12 @@ def browse(
 
 
 def judged_metrics(results: Sequence[Result]) -> list[str]:
-    """Name the metrics that a judge decided."""
+    """List the metrics decided by a judge."""
     return list(dict.fromkeys(name for one in results if "answer" in one.questions for name in one.questions.judged))
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
-    """Return each chunk's text once, within the size limit, and a sentence on the omitted ones."""
+    """Return each chunk's text once, within the size limit, and a sentence on omitted texts."""
     if read is None:
         return [], "The texts of chunks are left out: the corpus is not there any more as it was searched."
     texts, size = [], 0
@@ -88,7 +88,7 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return the stage that lost each question's evidence, and the path of every evidence in words."""
+    """Return the stage that lost each question's evidence, and a description of every evidence's path."""
     if found is None:
         return {"lost": [], "paths": []}
     places = {name: n for n, name in enumerate(questions["question_id"])}
@@ -99,7 +99,7 @@ def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None)
 
 
 def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str]) -> Iterator[str]:
-    """Yield the ranks of each evidence by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
+    """Yield each evidence's ranks by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
     evidence = questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
@@ -112,7 +112,7 @@ def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str])
 def _config(
     result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the columns of one config, in the order of ``ids``; its chunks are numbers into ``chunks``."""
+    """Return the columns of one config, in the order of ``ids``; its chunks are indices into ``chunks``."""
     columns = result.questions
     row_of = {name: row for row, name in enumerate(columns["question_id"])}
     rows = [row_of.get(name) for name in ids]
@@ -142,7 +142,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Return texts by row of the table: the answer, its outcome, judges' reasons, and facts of each step."""
+    """Return texts by table row: the answer, its outcome, judges' reasons, and facts about each step."""
     answers = column("answer") or []
     outcome = [
         failed or ("declined" if declined else "")
@@ -181,9 +181,9 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: role and pieces, numbers into ``lines``, or of a chunk n into its text: ``~n``.
+    """Return each question's messages: role and pieces, as indices into ``lines``, or ``~n`` for the text of chunk n.
 
-    The texts of the context are on the page already, and most other lines are the same for all questions.
+    The texts of the context are already on the page, and most other lines are the same for all questions.
     """
     read = given.prompts(result) if given.chunk else None
     if read is None or given.chunk is None:

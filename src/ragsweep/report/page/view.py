@@ -1,4 +1,4 @@
-"""What the sections of a sweep's page share: the deciding metric, the roles of configs, and their order."""
+"""Data shared by the sections of a sweep's page: the deciding metric, the roles of configs, and their order."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Funnel, funnel
 
 SIDE_BY_SIDE = 8
-"""Most configs whose questions are on the page."""
+"""Maximum number of configs whose questions are on the page."""
 
 
 class PageView:
-    """A sweep, as its page shows it."""
+    """A sweep, as shown on its page."""
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
@@ -33,14 +33,14 @@ class PageView:
         self.funnels = self._follow_evidence()
 
     def _metric(self) -> str:
-        """Name the deciding metric, else the first one shown."""
+        """Return the deciding metric, else the first displayed one."""
         if self.compared:
             return self.compared.metric
         named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
         return next((name for name in named if any(name in one.summaries.metrics for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
-        """Name the choice, the baseline and the best; one config may have several roles."""
+        """Return the roles of the choice, the baseline and the best config, which may coincide."""
         if not self.compared:
             return {}
         names = self.compared.matrix.configs
@@ -63,11 +63,11 @@ class PageView:
         return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
 
     def sorted(self, some: Sequence[Result]) -> list[Result]:
-        """Return some configs, the best first."""
+        """Sort some configs, best first."""
         names = {one.name for one in some}
         return [one for one in self.best_first if one.name in names]
 
     def _follow_evidence(self) -> dict[str, Funnel]:
-        """Return the funnel of each chosen config that has one, by its name."""
+        """Return the funnel of each chosen config that has one, by name."""
         found = {one.name: funnel(one, success_of(one)) for one in self.sorted(self.chosen)}
         return {name: one for name, one in found.items() if one}

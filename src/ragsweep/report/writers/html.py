@@ -27,7 +27,7 @@ def as_html(document: Document, secrets: Secrets) -> bytes:
 
 
 def page_data(document: Document, secrets: Secrets) -> dict[str, Any]:
-    """Return the data of a page's script, with secrets masked; a section without content is left out."""
+    """Return the data of a page's script, with secrets masked; sections without content are omitted."""
     sections = [
         {"id": section.key, "title": section.title, "items": [item for one in section.blocks for item in _items(one)]}
         for section in document.sections
@@ -67,7 +67,7 @@ def _table(table: Table) -> Item:
 
 
 def _sort_key(text: str) -> float | str | None:
-    """Return the sort key of a cell: the number that it begins with, or its text."""
+    """Return a cell's sort key: its leading number, or its text."""
     if amount := _AMOUNT.match(text):
         return float(amount[1].replace(",", ""))
     return None if text in ("", NOT_MEASURED) else text.casefold()
@@ -91,7 +91,7 @@ def _statements(block: Statements) -> Item:
 def write_page(document: Mapping[str, Any]) -> bytes:
     """Write the page of some data (``page_data``) as HTML in UTF-8.
 
-    The library of charts is gzip in base64, which the page unpacks: a third of the page's bytes less.
+    The chart library is gzipped and base64-encoded, and unpacked by the page, which saves a third of its size.
     """
     from plotly.offline import get_plotlyjs
 

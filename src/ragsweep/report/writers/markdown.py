@@ -11,7 +11,7 @@ from ragsweep.report.numbers import NOT_MEASURED
 def as_markdown(document: Document, level: int = 3) -> str:
     """Write a document without its charts; text is escaped so that it cannot alter the surrounding Markdown.
 
-    ``level`` is that of the title: 3 for a section of a comment.
+    ``level`` is the title's heading level: 3 for a section of a comment.
     """
     heads = [f"{'#' * level} {markdown_text(document.title)}\n"] if document.title else []
     return "\n".join([*heads, *_parts(document, level + 1)])
@@ -44,7 +44,7 @@ def _bullet(statement: Statement, is_command: bool) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table; texts cannot break out of their cells. Nothing without rows."""
+    """Write a table; texts cannot break out of their cells. Empty without rows."""
     body = [[_cell(text) for text in row] for row in rows]
     if not body:
         return ""

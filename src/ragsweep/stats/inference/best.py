@@ -15,14 +15,14 @@ Numbers = NDArray[np.int64]
 
 FOLDS = 10
 PARTITIONS = 20
-"""Repetitions of the division into folds, which reduce the dependence on a single division."""
+"""Repetitions of the division into folds, to reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
 """Means that differ by less than this fraction of the largest number count as tied."""
 
 
 class SelectionBias(NamedTuple):
-    """The selection bias of the highest mean. All numbers are in the metric's unit and direction.
+    """The selection bias of the highest mean, in the metric's unit and direction.
 
     ``observed`` is the winner's mean, ``optimism`` its selection bias (positive if it looks too good, in either
     direction), ``crossfitted`` the mean without it: both NaN if the clusters are not ``enough``.
@@ -46,8 +46,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
     The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the bias
-    is its mean deficit there, times the square root of .9, because the bias on nine tenths of the questions is that
-    much larger than on all of them. Averaged over 20 divisions.
+    is its mean deficit there, times the square root of .9, because the bias on nine tenths of the questions is larger
+    by that factor. Averaged over 20 divisions.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -85,8 +85,8 @@ def _gap(better: Doubles, fold: Numbers) -> float:
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
     """Choose the best config without each fold.
 
-    Returned are how much worse each config is on the fold than the best without it (configs, folds), the share of the
-    choice that each has, those that tie in equal parts, and the sizes of the folds.
+    Returns how much worse each config is on the fold than the best without it (configs, folds), each config's share of
+    the choice (ties share equally), and the sizes of the folds.
     """
     member = np.eye(FOLDS)[fold]
     sizes = member.sum(axis=0)
@@ -110,7 +110,7 @@ def _folds(matrix: Matrix) -> list[Numbers] | None:
 
 
 def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:
-    """Assign the clusters, the largest first, each to a fold with the fewest questions."""
+    """Assign the clusters, largest first, to the fold with the fewest questions."""
     shuffled = generator.permutation(len(sizes))
     if sizes.max() == 1:
         dealt = np.empty(len(sizes), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Standard errors of means over clusters of unequal size, and the degrees of freedom of their t statistics.
 
-Sums over large clusters vary more, and the mean, from which deviations are taken, leans towards them: the plain cluster
-estimator is too small then, and its t statistic has fewer degrees of freedom than there are clusters.
+Sums over large clusters vary more, and dominate the mean from which deviations are taken: the plain cluster estimator
+is then too small, and its t statistic has fewer degrees of freedom than there are clusters.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 FEWEST = 10
-"""Fewest effective clusters for an estimate of the spread."""
+"""Minimum effective clusters for an estimate of the spread."""
 TAIL = 0.02
-"""The two-sided tail by which degrees of freedom are fitted: between that of one 95 % interval and that of many."""
+"""The two-sided tail at which degrees of freedom are fitted: between one 95 % interval's and that of many."""
 BISECTIONS = 40
 NODES = 768
-"""Of the integral; its error is below 1e-6 for the layouts of the tests."""
+"""Nodes of the integral; its error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
-"""Digits of a correlation: more than its estimate's accuracy, and few enough to cache what follows from it."""
+"""Digits of a correlation: more than the estimate's accuracy, and few enough to cache derived values."""
 KINDS = 40
-"""Most kinds of clusters for the degrees of freedom: with weighted questions hardly two clusters are equal."""
+"""Maximum kinds of clusters for the degrees of freedom: with weights, few clusters are equal."""
 
 
 def effective_clusters(sizes: Doubles) -> float:
@@ -41,12 +41,12 @@ def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
 
 
 def enough(sizes: Doubles) -> bool:
-    """Return whether clusters of these sizes suffice to estimate a spread: as good as ten of equal size."""
+    """Return whether clusters of these sizes, like ten of equal size, suffice to estimate a spread."""
     return effective_clusters(sizes) >= FEWEST - 1e-9
 
 
 def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -> float:
-    """Estimate how strongly the scores of one cluster correlate, within 0 and 1: one number for all rows.
+    """Estimate the correlation of scores within a cluster, from 0 to 1: one number for all rows.
 
     The analysis of variance's estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
     section 2), its mean squares averaged over the rows, each in units of the row's variance. 0 if every cluster is a
@@ -70,16 +70,16 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
 
 
 class VarianceCorrection(NamedTuple):
-    """The correction of squared sums by cluster to an unbiased variance: a factor a cluster, and degrees of freedom."""
+    """The correction of squared cluster sums to an unbiased variance: a factor per cluster, and degrees of freedom."""
 
     factors: Doubles
     degrees: float
 
 
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
-    """Correct for clusters of unequal size, as if scores were normal with one correlation inside of clusters.
+    """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
 
-    Of weighted questions a cluster's size is the sum of its weights, and ``squares`` that of their squares.
+    For weighted questions a cluster's size is the sum of its weights, and ``squares`` that of their squares.
 
     A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
     sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The
@@ -102,7 +102,7 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
-    """Average neighbours among the smaller kinds, which are sorted by size, until ``KINDS`` are left; sums stay."""
+    """Average neighbours among the smaller kinds, sorted by size, until ``KINDS`` are left; sums are preserved."""
     kept = KINDS // 2
     if (rest := len(kinds) - kept) <= kept:
         return kinds, counts
@@ -113,7 +113,7 @@ def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
 
 
 class _Model(NamedTuple):
-    """Clusters by kind: size, how many there are of each, the variance of the sum of one, and its factor."""
+    """Clusters by kind: size, number, the variance of one sum, and its factor."""
 
     sizes: Doubles
     counts: Doubles
@@ -130,10 +130,10 @@ class _Model(NamedTuple):
         return cls(sizes, counts.astype(np.float64), variances, variances / left)
 
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Write the mean and its estimated variance by independent standard normal numbers.
+        """Express the mean and its estimated variance by independent standard normal numbers.
 
-        One number a size represents the sum over its clusters, the others their differences. Returns the
-        weights of the mean, the quadratic form of the variance in the former, and the weight of each of the latter.
+        One number per size represents the sum over its clusters, the others their differences. Returns the weights of
+        the mean, the quadratic form of the variance in the former, and the weight of each of the latter.
         """
         questions = self.counts @ self.sizes
         mean = np.sqrt(self.variances * self.counts) / questions
@@ -158,7 +158,7 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 
 
 def _bisect(below: Callable[[float], bool], low: float, high: float) -> float:
-    """Return where a condition ends that holds at ``low`` but not at ``high`` (scipy.optimize loads for a second)."""
+    """Return where a condition stops holding between ``low`` and ``high`` (importing scipy.optimize takes a second)."""
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) else (low, middle)

@@ -1,7 +1,7 @@
-"""Questions that a few clusters dominate: compare on each of these clusters, and on all other questions.
+"""Questions dominated by a few clusters: compare on each of these clusters, and on all other questions.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
-clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
+clusters, or degrees of freedom, for an interval over all questions. The others may suffice.
 """
 
 from dataclasses import replace
@@ -19,17 +19,17 @@ from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
 Flags = NDArray[np.bool_]
 
 MOST = 3
-"""Most clusters that are compared separately."""
+"""Maximum number of clusters that are compared separately."""
 ROUNDED = 0.01
 """Tolerance of computed degrees of freedom."""
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
-    """Return the fewest clusters without which the intervals of the others are usable, the largest first.
+    """Return the fewest clusters to remove so that the intervals of the others are usable, largest first.
 
-    Usable are the differences from the row ``baseline`` that have as many degrees of freedom as those of ten equal
-    clusters: a single question with a fifth of the traffic leaves one or two, and an interval of any width. Empty where
-    none dominates, or where more than ``MOST`` would have to go.
+    Usable are differences from the row ``baseline`` with as many degrees of freedom as those of ten equal clusters: a
+    single question with a fifth of the traffic leaves one or two, and an arbitrarily wide interval. Empty if none
+    dominates, or if more than ``MOST`` would have to go.
     """
     sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
     order = np.argsort(-sizes, kind="stable")
@@ -44,14 +44,14 @@ def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
 def compare_parts(
     matrix: Matrix, baseline: int, unit: str = "", declared: bool = True, resamples: int = RESAMPLES
 ) -> Concentration | None:
-    """Compare with the row ``baseline`` on each dominating cluster and on the rest; None where no cluster dominates.
+    """Compare with the row ``baseline`` on each dominating cluster and on the rest; None if no cluster dominates.
 
     Args:
         matrix: The scores.
         baseline: The row that the others are compared with.
-        unit: Of the metric; amounts are compared by ratios (see ``compare_amounts``).
-        declared: Whether the row was declared and not chosen by its scores (see ``compare_with_baseline``).
-        resamples: Of the intervals.
+        unit: Unit of the metric; amounts are compared by ratios (see ``compare_amounts``).
+        declared: Whether the row was declared rather than chosen by its scores (see ``compare_with_baseline``).
+        resamples: Number of resamples of the intervals.
     """
     dominating = dominating_clusters(matrix, baseline)
     if not dominating:

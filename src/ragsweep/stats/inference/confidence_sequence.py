@@ -1,8 +1,8 @@
 """The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
-The evidence is a capital, in logarithms. It starts at 1, and each cluster of questions multiplies it by a factor whose
-mean is at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most one of twenty
-such cases, at any sequence of looks (Ville 1939): it is an e-value at any stopping time.
+The evidence is the logarithm of a capital, which starts at 1 and is multiplied for each cluster of questions by a
+factor with a mean of at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most
+one of twenty such cases, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
 """
 
 import math
@@ -29,10 +29,10 @@ TIE = 1e-9
 
 
 def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
-    """Sum up differences (rows, questions) by cluster, in the order of cluster numbers; NaN are skipped.
+    """Sum differences (rows, questions) by cluster, in the order of cluster numbers; NaN are skipped.
 
     Returns:
-        The sums, and the number of differences in each: both (rows, clusters).
+        The sums, and the number of differences in each, both (rows, clusters).
     """
     known = ~np.isnan(differences)
     return cluster_sums(np.where(known, differences, 0.0), clusters), cluster_sums(known.astype(np.float64), clusters)
@@ -65,7 +65,7 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return the logarithm of the largest capital so far (rows, clusters): never below 0, never falling."""
+    """Return the logarithm of the largest capital so far (rows, clusters): non-negative and non-decreasing."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 
@@ -75,8 +75,8 @@ def lower_bound(
     """Bound the mean difference of each row (rows,) from below: valid at ``level`` for all times together.
 
     The largest margin that ``betting`` has rejected so far; -spread if it rejected none. Arguments as for ``betting``.
-    Where the clusters are not in the order of asking (``ordered`` False), only the capital after all of them counts: it
-    depends on no order, so that later calls may have more clusters anywhere among them.
+    If the clusters are not in the order of asking (``ordered`` False), only the final capital counts: it does not
+    depend on the order, so that later calls may insert clusters anywhere.
     """
     if not len(sums):
         return np.zeros(0)
@@ -102,16 +102,16 @@ def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return each config's deficit to the leader, question by question: (configs, questions).
 
-    The leader of a question is the config with the highest mean over the questions before its cluster, among the
-    others that are asked this question; those that tie lead together, with the mean of their scores, and at first all
-    do. So the leader is fixed before the question is scored, and for the best config of all the expected difference is
-    at most 0, regardless of the leader: one capital on these differences needs no correction for the number of rivals.
-    NaN where a score is missing, or where this config or all others are no longer asked.
+    The leader of a question is the config with the highest mean over the questions before its cluster, among the others
+    that are asked this question; ties lead together, with the mean of their scores, and initially all configs do. So
+    the leader is fixed before the question is scored, and for the best config the expected difference is at most 0,
+    regardless of the leader: one capital on these differences needs no correction for the number of rivals. NaN if a
+    score is missing, or if this config or all others are no longer asked.
 
     Args:
-        better: Scores (configs, questions), more is better, in the order of asking; NaN where there is none.
-        asked: How many questions each config was asked; a config that was dropped was asked fewer.
-        starts: The place of the first question of each question's cluster.
+        better: Scores (configs, questions), more is better, in the order of asking; NaN if missing.
+        asked: The number of questions asked of each config; fewer for dropped configs.
+        starts: The index of the first question of each question's cluster.
     """
     means = _means(better)[:, starts]
     means[np.arange(better.shape[1]) >= asked[:, None]] = -np.inf
@@ -146,5 +146,5 @@ def _means(better: Doubles) -> Doubles:
 
 
 def _highest(means: Doubles, near: float) -> Flags:
-    """Mark the highest of each column, with those that tie; none where none is asked."""
+    """Mark the maximum of each column, including ties; none where none is asked."""
     return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))

@@ -16,9 +16,9 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 WORK = 500_000_000
-"""Limit of pairs times resamples: with more than about 300 configs there are fewer resamples, at least 1,000."""
+"""Maximum pairs times resamples: with more than about 300 configs there are fewer resamples, at least 1,000."""
 AT_ONCE = 250
-"""Resamples that are compared pair by pair at a time."""
+"""Resamples per block of the pairwise comparison."""
 SAME = 1e-5
 """Relative spread of a difference below which two configs differ only by rounding or a constant."""
 
@@ -63,7 +63,7 @@ def affordable(configs: int, resamples: int) -> int:
 
 
 def pairs(data: ClusteredScores) -> PairErrors:
-    """Compare all rows with each other; a constant difference counts as very many standard errors, a finite number."""
+    """Compare all rows with each other; a constant difference counts as a large, finite number of standard errors."""
     variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
     drawn = _squared_distances(data.sums @ data.sums.T)
     own = np.square(data.errors)
@@ -78,13 +78,13 @@ def pairs(data: ClusteredScores) -> PairErrors:
 
 
 def _squared_distances(products: Doubles) -> Doubles:
-    """Return the squared distance of every row to every other, from their products (rows, rows)."""
+    """Return the squared distances of all rows from their products (rows, rows)."""
     own = np.diag(products)
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
 
 def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
-    """Return how far one row is from any of those after it, in standard errors, a resample."""
+    """Return the distance of one row from the furthest row after it, in standard errors, per resample."""
     apart = rows[step + 1 :] - rows[step]
     apart *= scale[step + 1 :, None]
     return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))

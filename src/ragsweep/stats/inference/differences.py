@@ -1,4 +1,4 @@
-"""The difference of every config from one of them, with its uncertainty."""
+"""The difference of every config from a baseline, with its uncertainty."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
-UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
-NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
+UNCONFIRMED = "too few questions differ: the interval excludes 0, but the exact tests do not confirm it"
+NO_RATIO = "some values are 0 or less, so there is no ratio: the interval assumes no long tail"
 FEW = f"fewer than {FEWEST} independent questions"
 
 
@@ -72,10 +72,10 @@ def compare_with_baseline(
 def compare_amounts(
     matrix: Matrix, baseline: int, unit: str, largest: float | None = None, resamples: int = RESAMPLES
 ) -> Differences:
-    """Compare with the row ``baseline``: amounts in a ``unit`` that are all above 0 by their ratios, else differences.
+    """Compare with the row ``baseline``: by ratios for positive amounts with a ``unit``, else by differences.
 
-    Milliseconds, tokens and money have long tails, so that intervals of mean differences cover the true one too seldom;
-    on logarithms both tests and intervals are valid. If a value is 0 or less, ``notes`` states the assumption.
+    Milliseconds, tokens and money have long tails, so that intervals of mean differences undercover; on logarithms both
+    tests and intervals are valid. If a value is 0 or less, ``notes`` states the assumption.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
@@ -92,9 +92,9 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 
 
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
-    """Divide mean differences by their standard deviation: 0 if nothing differs, NaN if there is no spread.
+    """Divide mean differences by their standard deviation: 0 if nothing differs, NaN without spread.
 
-    ``differences`` are times ``weights``, which have a mean of 1.
+    ``differences`` are multiplied by ``weights``, which have a mean of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)

@@ -1,4 +1,4 @@
-"""What tests and estimates of several configs return, as data: arrays have one number a config."""
+"""Results of tests and estimates of several configs, as data: arrays have one number per config."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,21 +12,21 @@ Flags = NDArray[np.bool_]
 
 TOO_SHORT = "may be too short: rare losses"
 SURE = 0.05
-"""Least p-value at which the randomisation test does not confirm an interval."""
+"""Smallest p-value at which the randomisation test does not confirm an interval."""
 POWER = 0.8
 LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Each config less the baseline: arrays with one number a config, in the metric's unit and its own direction.
+    """Each config minus the baseline: arrays with one number per config, in the metric's unit and own direction.
 
-    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
+    If less is better, a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
     ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
 
-    With ``ratios`` all of these are of logarithms: e to the ``estimate`` is the typical ratio to the baseline.
+    With ``ratios`` all of these are logarithms: e to the ``estimate`` is the typical ratio to the baseline.
     """
 
     baseline: int
@@ -48,24 +48,24 @@ class Differences:
     largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
     higher_is_better: bool = True
     ratios: bool = False
-    by_labels: bool = False  # corrected by people's labels: the tests of judged scores are ignored
+    by_labels: bool = False  # corrected by human labels: tests of judged scores are ignored
 
     @property
     def better(self) -> Flags:
-        """The configs whose interval lies wholly on the better side of 0, confirmed by the exact tests."""
+        """The configs whose whole interval is on the better side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
 
     @property
     def worse(self) -> Flags:
-        """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
+        """The configs whose whole interval is on the worse side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
 
     @property
     def confirmed(self) -> Flags:
-        """The configs whose difference the exact tests confirm.
+        """The configs whose difference is confirmed by the exact tests.
 
         If few questions differ, an interval may exclude 0 although random signs would do so too often: the bootstrap is
-        only an approximation there, and these tests are exact.
+        only an approximation there, whereas these tests are exact.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)
@@ -78,7 +78,7 @@ class AllPairs(NamedTuple):
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
     known. ``may_be_best`` flags the configs that are not shown worse than any other: they include the best one at the
-    level of the quantile.
+    quantile's level.
     """
 
     largest: float
@@ -87,13 +87,13 @@ class AllPairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """The smallest detectable difference of each config to the baseline, in the metric's unit.
+    """The smallest detectable difference of each config from the baseline, in the metric's unit.
 
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
-    ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
-    times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
-    where a config never differs, and everywhere with fewer than ten effective clusters, as ``note`` says. ``alone`` is
-    the same as ``typical``, were two configs compared and no others.
+    ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
+    error times the square root of the number of questions. ``typical`` is the median over configs that differ from the
+    baseline. NaN if a config never differs, and always with fewer than ten effective clusters, as ``note`` says.
+    ``alone`` is ``typical`` for a comparison of only two configs.
     """
 
     detectable: Doubles
@@ -109,11 +109,11 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """The questions with one value of one label: each config less the baseline there, one number a config.
+    """The questions with one value of one label: each config minus the baseline there, one number per config.
 
-    In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
-    than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
-    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that nothing is claimed.
+    In the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer than ten
+    effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    ``exposed``: a loss too rare to have been observed could undo what the interval shows, so nothing is claimed.
     """
 
     label: str
@@ -140,7 +140,7 @@ class Slice:
 
     @property
     def seems_worse(self) -> Flags:
-        """The configs that are worse, or would be if no gain too rare to have been seen undid it: a warning."""
+        """The configs that are worse, or would be but for gains too rare to have been observed: a warning."""
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
@@ -154,9 +154,9 @@ class Slice:
 
 
 class Reversal(NamedTuple):
-    """A config that is better than the baseline on average, and worse in one slice.
+    """A config that is better than the baseline on average, but worse in one slice.
 
-    ``exposed``: a gain too rare to have been seen could undo the latter.
+    ``exposed``: a gain too rare to have been observed could undo the latter.
     """
 
     config: int
@@ -170,8 +170,8 @@ class Reversal(NamedTuple):
 class Part:
     """The comparison on a part of the questions.
 
-    In a part that is one cluster each question is its own cluster: its intervals are about further questions of that
-    document, not of other documents, and NaN where the part has too few questions.
+    In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions of
+    that document, not to other documents; NaN with too few questions.
     """
 
     questions: tuple[str, ...]  # their ids
@@ -181,10 +181,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Concentration:
-    """The comparison on each dominating cluster, the largest first, and on the rest, which has enough clusters.
+    """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
-    Each part has intervals at its own level: jointly they hold less often. The difference over all questions is
-    the sum of the parts' differences times their shares.
+    Each part has intervals at its own level, which hold together less often. The difference over all questions is the
+    sum of the parts' differences times their shares.
     """
 
     dominating: tuple[Part, ...]
@@ -193,12 +193,12 @@ class Concentration:
 
 @dataclass(frozen=True)
 class RareLosses:
-    """What large losses on few questions leave of the lead of one config over another.
+    """The effect of large losses on few questions on one config's lead over another.
 
-    ``survives``: the lead is not undone by one more cluster that loses everything or, where losses were seen, the
+    ``survives``: the lead withstands one more cluster that loses everything or, if losses were observed, the
     studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
-    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, questions of one cluster counting
-    together and ``questions`` being the effective number of clusters.
+    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, where questions of one cluster count
+    together and ``questions`` is the effective number of clusters.
     """
 
     survives: bool

@@ -23,11 +23,11 @@ ADDITIVE: Method = "least squares without interactions"
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of changing one parameter, or two together, on the mean; in the metric's unit and direction.
+    """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
 
-    Of one parameter: its level minus the first level, averaged over all levels of the others. Of two: the change in the
-    second one's effect when the first one is changed, too. NaN where the effect is not estimable (``note``).
-    ``exposed``: a loss too rare to have been seen could undo what the interval shows.
+    For one parameter: its level minus the first level, averaged over all levels of the others. For two: the change in
+    the second one's effect when the first is changed, too. NaN if the effect is not estimable (``note``). ``exposed``:
+    a loss too rare to have been observed could undo what the interval shows.
     """
 
     factors: tuple[str, ...]
@@ -58,7 +58,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column a term: the intercept, each level but the first of each factor, and their products."""
+    """One column per term: the intercept, each level but the first of each factor, and their products."""
 
     factors: Mapping[str, tuple[str, ...]]
     columns: tuple[tuple[tuple[str, str], ...], ...]
@@ -76,13 +76,12 @@ def effects(
 ) -> Effects:
     """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
-    ``parameters`` is one mapping a config, name -> value as text. Parameters with a single value are not factors; a
-    parameter that a config lacks counts as the level "". In a full grid (every combination there, equally often) an
-    effect is a difference of plain averages over configs; else a model of main effects and two-way interactions is
-    fitted by least squares, or of main effects alone where there are too few configs for that, as in an ablation that
-    changes one parameter at a time. Either way an effect has one number a question, so pairs and clusters are
-    preserved. A main effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise
-    with them.
+    ``parameters`` is one mapping per config, name -> value as text. Parameters with a single value are not factors; a
+    parameter that a config lacks counts as the level "". In a full grid (every combination, equally often) an effect is
+    a difference of plain averages over configs; else a model of main effects and two-way interactions is fitted by
+    least squares, or of main effects alone if there are too few configs for that, as in an ablation that changes one
+    parameter at a time. Either way an effect has one number per question, so pairs and clusters are preserved. A main
+    effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise with them.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]
@@ -156,8 +155,8 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
 def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights of the model's coefficients in an effect.
 
-    The levels of the other factors weigh equally: a column that crosses a changed factor with another one's level
-    counts by one over the number of that factor's levels; columns without all changed factors cancel.
+    The levels of the other factors have equal weights: a column that crosses a changed factor with another factor's
+    level counts by one over the number of that factor's levels; columns without all changed factors cancel.
     """
     weights = []
     for column in design.columns:
@@ -177,5 +176,5 @@ def _effect(
     estimate, low, high, error = numbers.tolist()
     names, levels = tuple(name for name, _ in term), tuple(level for _, level in term)
     references = tuple(factors[name][0] for name in names)
-    note = "" if known else "the configs cannot tell it from another effect"
+    note = "" if known else "the configs do not distinguish it from another effect"
     return Effect(names, levels, references, estimate, low, high, error, note, exposed)

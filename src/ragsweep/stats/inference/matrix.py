@@ -14,7 +14,7 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
 SOURCE, WEIGHT = "source", "weight"
-"""The columns of a table of outcomes with the cluster and the weight of each question."""
+"""The columns with each question's cluster and weight in a table of outcomes."""
 
 SCALES = frozenset({"%", "points"})
 """Units of scales with two ends."""
@@ -22,13 +22,13 @@ SCALES = frozenset({"%", "points"})
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Scores of several configs for the same questions; none is missing.
+    """Scores of several configs for the same questions, without gaps.
 
-    ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one
-    cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
-    scored on; those that not all of them were scored on are left out of the matrix. Of weighted questions ``values``
-    are scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means.
-    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``fill_declined``).
+    ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one cluster
+    share their source document and are resampled together. ``asked`` counts the questions that any config was scored
+    on; those that not all configs were scored on are excluded from the matrix. For weighted questions ``values`` are
+    scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means. ``declined`` marks
+    the worst scores that replace declined answers (see ``fill_declined``).
     """
 
     values: Doubles
@@ -43,28 +43,28 @@ class Matrix:
 
     @property
     def declines(self) -> tuple[int, ...]:
-        """The number of questions of each config that have the worst score because it declined them."""
+        """The number of questions of each config with the worst score for a declined answer."""
         return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
 
     @property
     def declined_note(self) -> str:
-        """Name the configs that declined questions, with how many; "" where none did."""
+        """Describe the configs that declined questions, with counts; "" if none did."""
         found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
         return f"declined answers, counted as the worst score: {', '.join(found)}" if found else ""
 
     @property
     def coverage(self) -> float:
-        """The share of the scored questions that all configs were scored on; NaN of none."""
+        """The share of the scored questions that all configs were scored on; NaN without any."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property
     def scores(self) -> Doubles:
-        """The scores themselves, without the weights of their questions."""
+        """The scores without the weights of their questions."""
         return self.values if self.weights is None else self.values / self.weights
 
     @property
     def better(self) -> Doubles:
-        """The scores with their sign such that more is better."""
+        """The scores, negated if less is better."""
         return self.values if self.higher_is_better else -self.values
 
     def select_configs(self, rows: Sequence[int]) -> Matrix:
@@ -77,7 +77,7 @@ class Matrix:
         )
 
     def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
-        """Keep some of the questions: a slice."""
+        """Keep some of the questions, such as a slice."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
         weights = None if self.weights is None else relative(self.weights[chosen])
         values = self.scores[:, chosen] if weights is None else self.scores[:, chosen] * weights
@@ -103,19 +103,19 @@ def number_clusters(names: NDArray[np.generic]) -> Numbers:
 
 
 def is_amount(unit: str) -> bool:
-    """Return whether scores in a unit are amounts, which may have a long tail; those of a scale with ends have none."""
+    """Return whether scores with a unit are amounts, which may have a long tail, unlike bounded scales."""
     return bool(unit) and unit not in SCALES
 
 
 def has_ratios(matrix: Matrix, unit: str) -> bool:
-    """Return whether scores are amounts in a ``unit``, all above 0, which are compared by their ratios."""
+    """Return whether scores are positive amounts with a ``unit``, which are compared by ratios."""
     return bool(is_amount(unit) and matrix.values.size and (matrix.scores > 0).all())
 
 
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     """Return the compared scores: natural logarithms of amounts (``has_ratios``), with the same weights.
 
-    Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
+    Minus the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order have no effect.
     """
     if not has_ratios(matrix, unit):
         return matrix

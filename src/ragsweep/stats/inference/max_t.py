@@ -1,4 +1,4 @@
-"""Intervals that all hold together: the max-T bootstrap, and critical values of Student's t."""
+"""Simultaneous intervals: the max-T bootstrap, and critical values of Student's t."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Numbers = NDArray[np.int64]
 LARGEST = 1e6
 """Cap of distances in standard errors: keeps all numbers finite."""
 ROUNDING = 1e-5
-"""Relative widening of intervals: an end that differs from 0 by float32 rounding must not exclude it."""
+"""Relative widening of intervals, so that float32 rounding does not exclude 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class SimultaneousIntervals:
     """Means of rows with simultaneous intervals, in the rows' own unit.
 
     ``critical`` is the half-width of each interval in standard errors, for t statistics with ``degrees`` degrees of
-    freedom. Ends are NaN where the clusters are too few; a row without any spread has ends equal to its mean.
+    freedom. Ends are NaN with too few clusters; a row without spread has ends equal to its mean.
     """
 
     means: Doubles
@@ -51,12 +51,12 @@ def max_t_intervals(
 def bound(
     data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
 ) -> SimultaneousIntervals:
-    """Bound the means of rows of scores, summed up by cluster, so that all intervals hold together at ``level``.
+    """Bound the means of rows of clustered scores so that all intervals hold together at ``level``.
 
-    The largest deviation in standard errors over all rows, in each resample; its quantile serves all rows (Romano and
-    Wolf, Econometrica 73, 2005, the single-step version). Standard errors are fixed, those of the sample: those of a
-    resample are 0 where all its scores tie. The quantile is stretched as Student's t is against the normal.
-    ``largest``: the quantile of a larger family that the rows belong to, where it is known.
+    The quantile of the largest deviation in standard errors over all rows, by resample, serves all rows (Romano and
+    Wolf, Econometrica 73, 2005, the single-step version). Standard errors are those of the sample: those of a resample
+    are 0 if all its scores tie. The quantile is stretched as Student's t is relative to the normal. ``largest``: the
+    quantile of a larger family that the rows belong to, if known.
     """
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
@@ -89,7 +89,7 @@ def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def as_student(normal: float, degrees: float) -> float:
-    """Return the t value that is exceeded as often as a value of the normal distribution.
+    """Return the t value with the tail probability of a normal value.
 
     Inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite and
     increasing far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of
@@ -103,7 +103,7 @@ def as_student(normal: float, degrees: float) -> float:
 
 
 def as_normal(student: Doubles, degrees: float) -> Doubles:
-    """Return the normal value that is exceeded as often as a t value: the inverse of :func:`as_student`."""
+    """Return the normal value with the tail probability of a t value: the inverse of :func:`as_student`."""
     root = np.sqrt(degrees * np.log1p(np.square(student) / degrees))
     return np.asarray(np.sign(student) * root * (8 * degrees + 1) / (8 * degrees + 3))
 
@@ -116,7 +116,7 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, or that of the single interval if it is smaller.
+    """Return the one-sided p-value of a critical value, or that of the single interval if smaller.
 
     For differences with few distinct values the resampled critical value can be much too small.
     """

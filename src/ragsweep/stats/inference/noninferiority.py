@@ -21,19 +21,19 @@ Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
-SKEWED = "a few large differences decide it: more questions of their kind are needed"
-FEW_DIFFER = "hardly any question differs: a large loss on a few others may not have been seen"
-UNSEEN = "hardly any question speaks against it: large losses on a few others may not have been seen"
-UNSEEN_GAINS = "hardly any question speaks against a fail: large gains on a few others may not have been seen"
+SKEWED = "a few large differences are decisive: more questions of their kind are needed"
+FEW_DIFFER = "very few questions differ: a large loss on a few others may be unseen"
+UNSEEN = "very few questions differ against the candidate: large losses on a few others may be unseen"
+UNSEEN_GAINS = "very few questions differ for the candidate: large gains on a few others may be unseen"
 SPARSE = 30
-"""Where fewer questions differ, a normal approximation underestimates rare and large losses."""
+"""If fewer questions differ, a normal approximation underestimates rare and large losses."""
 
 
 @dataclass(frozen=True)
 class Gate:
     """The decision of a gate, in the metric's unit and direction.
 
-    ``difference`` is candidate less baseline. ``slack`` is the distance of the candidate from the margin, positive on
+    ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
     the passing side; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": the whole interval
     is at or above 0. "fail": all of it is below 0. Else "inconclusive".
     """
@@ -42,7 +42,7 @@ class Gate:
     baseline: float  # means
     candidate: float
     difference: float
-    margin: float  # in the metric's unit, also where it was given as a share
+    margin: float  # in the metric's unit, even if specified as a share
     slack: float
     low: float
     high: float
@@ -54,16 +54,16 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, clusters whole; the bounds are of Student's t (Schuirmann 1987, one side). A
-    relative margin is a share of the baseline's mean: then each question's slack is the candidate's score less
-    (1 - margin) of the baseline's (more than 1 + margin where less is better), so that the baseline's own uncertainty
-    counts (Laster and Johnson, Statistics in Medicine 22, 2003). Where fewer than 30 questions differ, each
-    end counts one question more, off by the largest difference seen (in the spirit of Agresti and Min, Statistics in
-    Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
-    (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
-    and each may be lost whole. A pass of scores within 0 and 1 that fewer than ten clusters speak against must survive
-    one more cluster on which everything is lost (see ``rare_losses``), and a fail one on which everything is won; where
-    ten and more do, the studentised bootstrap must confirm it. Fewer than ten effective clusters are inconclusive.
+    Questions are paired, clusters whole; the bounds are of Student's t (Schuirmann 1987, one side). A relative margin
+    is a share of the baseline's mean: then each question's slack is the candidate's score minus (1 - margin) of the
+    baseline's (more than 1 + margin if less is better), so that the baseline's own uncertainty counts (Laster and
+    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end counts one question more, off
+    by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If none
+    differs, the share of questions that might is bounded by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n
+    at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983), and each may be lost whole. A pass of
+    scores within 0 and 1 with fewer than ten clusters against it must survive one more cluster on which everything is
+    lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, the studentised bootstrap
+    must confirm it. Fewer than ten effective clusters are inconclusive.
 
     Raises:
         InputError: Not two rows, a margin that is negative or not a number, or a share of a non-positive baseline.
@@ -80,11 +80,11 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
 
     One bet on each cluster's differences (see ``confidence_sequence.betting``) that the candidate is not worse by more
     than ``margin``, and another that it is. If all questions of an earlier look are kept, the capital exceeds 1 / (1 -
-    level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), whatever
-    decided when to look, as long as new questions come with new clusters. Their order does not matter. ``low`` and
-    ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), for any choice
+    of looks, provided that new questions come with new clusters. Their order does not matter. ``low`` and ``high``
+    bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
-    ``spread``: the metric's highest value less its lowest. Of weighted questions each stakes its share of the largest
+    ``spread``: the metric's highest value minus its lowest. Weighted questions each stake their share of the largest
     weight, which must be the same at every look.
 
     Raises:
@@ -118,7 +118,7 @@ def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
 
 
 def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
-    """Decide whether the mean of the only row lies on the better side of ``bound``, or on it.
+    """Decide whether the mean of the only row is at least as good as ``bound``.
 
     The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
     ``baseline`` of the result is the bound itself.
@@ -134,9 +134,9 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
 def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
     """Return bounds of a share, each one-sided at ``level``.
 
-    Clusters and weights count by the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): of as many
-    independent questions the share would have the same standard error. Where all scores are equal it is the number of
-    effective clusters.
+    Clusters and weights count by the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with that
+    many independent questions the share would have the same standard error. If all scores are equal, it is the number
+    of effective clusters.
     """
     from scipy.special import betaincinv
 
@@ -168,7 +168,7 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
     """Decide by the slack ``sign * contrast + offset``; without enough labels it is inconclusive.
 
-    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been seen.
+    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been observed.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))
@@ -183,7 +183,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
         raise InputError(
-            f"a margin of {margin:.0%} of {baseline:g}: give an absolute one, a share of this means nothing"
+            f"a margin of {margin:.0%} of {baseline:g}: give an absolute margin, because a share of this is meaningless"
         )
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
@@ -207,10 +207,10 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
-    """Bound the slack of a pass (``turn`` 1), or of a fail with its sign turned (-1), where losses may be rare.
+    """Bound the slack of a pass (``turn`` 1), or of a fail with reversed sign (-1), if losses may be rare.
 
-    Scores within 0 and 1 must survive a loss more than was seen; where enough losses were seen, the bound follows
-    their skewness. Returned with the reason in words; other scores have no bound.
+    Scores within 0 and 1 must survive one more loss than observed; with enough observed losses, the bound follows their
+    skewness. Returned with the reason; other scores have no bound.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:

@@ -12,10 +12,10 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 EXACT = 25
-"""Most differing questions for which the distribution of the rank sum is enumerated, with ties."""
+"""Maximum differing questions for which the rank sum's distribution is enumerated, with ties."""
 FLIPS = 10_000
 FIRST, DOUBT = 0.2, 0.1
-"""p-value from which a fraction of the flips suffices."""
+"""p-value above which a fraction of the flips suffices."""
 TAIL = 1 / (2 * math.erfc(1.0))
 """3.18: bound of the tail probability of a sum of random signs, relative to a normal sum."""
 ROUNDING = 1e-6
@@ -26,7 +26,7 @@ SEED = 20261123
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Wilcoxon's signed rank test of many rows. ``variant`` is "exact", "normal", or "none" where nothing differs."""
+    """Wilcoxon's signed rank test of many rows. ``variant`` is "exact", "normal", or "none" if nothing differs."""
 
     statistic: Doubles  # the sum of the ranks of positive differences
     p: Doubles  # two-sided
@@ -43,9 +43,9 @@ def round_to_ties(differences: Doubles) -> Doubles:
 def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
-    Differences of 0 are dropped (Wilcoxon's own treatment); equal ones share their mean rank. Up to 25 that are not 0
-    the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no continuity
-    correction. Where nothing differs p is 1. Questions count one by one, without clusters.
+    Differences of 0 are dropped (Wilcoxon's own treatment); equal ones share their mean rank. With up to 25 non-zero
+    differences the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no
+    continuity correction. If nothing differs, p is 1. Questions count individually, without clusters.
     """
     apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
@@ -57,7 +57,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
 
 
 def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
-    """Return, a row, the sum of positive ranks, how many differences are not 0, and the ties' sum of t^3 - t."""
+    """Return, per row, the sum of positive ranks, the number of non-zero differences, and the ties' sum of t^3 - t."""
     rows, questions = apart.shape
     if not questions:
         return np.zeros(rows), np.zeros(rows, dtype=np.int64), np.zeros(rows)
@@ -71,7 +71,7 @@ def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
 
 
 def _middle_ranks(ordered: Doubles) -> tuple[Doubles, Doubles]:
-    """Rank rows that are sorted, from 1; ties share the middle. Also how many share each rank."""
+    """Rank sorted rows from 1; ties share the middle rank. Also returns how many share each rank."""
     places = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
     new = np.ones(ordered.shape, dtype=bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -92,7 +92,7 @@ def _normal_p(positive: Doubles, count: Numbers, ties: Doubles) -> Doubles:
 
 
 def _exact_p(values: Doubles, positive: float) -> float:
-    """Count the signs that make the rank sum as extreme; ranks are doubled so that the middles are whole numbers."""
+    """Count the signs with a rank sum at least as extreme; ranks are doubled so that middle ranks are whole numbers."""
     order = np.sort(np.abs(values))[None, :]
     if not len(values):
         return 1.0
@@ -109,11 +109,11 @@ def _exact_p(values: Doubles, positive: float) -> float:
 def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -> Doubles:
     """Return p-values that the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
-    The differences of one cluster change their sign together. Where there are no more than ``flips`` combinations all
-    of them are counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010), and a fifth of
-    the flips serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but Holm's correction needs
-    smaller ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta,
-    Bernoulli 21, 2015). Where nothing differs p is 1.
+    The differences of one cluster change their sign together. With at most ``flips`` combinations all of them are
+    counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010), and a fifth of the flips
+    serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller
+    ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21,
+    2015). If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -161,7 +161,7 @@ def _all_signs(clusters: int) -> NDArray[np.float32]:
 
 
 def _beyond(sums: Doubles, signs: NDArray[np.float32], observed: Doubles) -> Doubles:
-    """Count, a row, the flips whose sum is as far from 0 as the observed one."""
+    """Count, per row, the flips whose sum is at least as far from 0 as the observed one."""
     flipped = sums.astype(np.float32) @ signs
     np.abs(flipped, out=flipped)
     return np.asarray(np.count_nonzero(flipped >= observed[:, None].astype(np.float32), axis=1), dtype=np.float64)

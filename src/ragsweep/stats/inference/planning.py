@@ -1,4 +1,4 @@
-"""Plan a golden set before its annotation: the detectable difference for a size, and the size for a difference."""
+"""Plan a golden set before annotation: the detectable difference for a size, and the size for a difference."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 
 
 class Variation(NamedTuple):
-    """The variation of differences between two configs, question by question.
+    """The variation of differences between two configs by question.
 
     ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
     correlation of the differences within a source document.
@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: its questions, the source documents they come from, and the configs compared with one."""
+    """A planned golden set: its questions, their source documents, and the number of configs compared with one."""
 
     questions: int
     clusters: int
@@ -38,12 +38,12 @@ class Design(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The questions of one source document."""
+        """The number of questions per source document."""
         return self.questions / self.clusters
 
 
 class Needed(NamedTuple):
-    """The questions, and their source documents, that are needed to show a difference."""
+    """The questions, and their source documents, needed to show a difference."""
 
     questions: int
     clusters: int
@@ -78,13 +78,13 @@ def check_design(design: Design) -> None:
     """Raise ConfigError for a golden set that cannot be planned."""
     if design.clusters > design.questions:
         raise ConfigError(
-            f"--clusters: {design.questions:,} questions come from as many source documents at most, given"
+            f"--clusters: {design.questions:,} questions come from at most as many source documents, got"
             f" {design.clusters:,}"
         )
     if design.clusters < FEWEST:
         raise ConfigError(
-            f"--clusters: {design.clusters} are too few to show any difference, however many questions there are; take"
-            f" questions from {FEWEST} source documents or more"
+            f"--clusters: {design.clusters} are too few to show any difference; take"
+            f" questions from at least {FEWEST} source documents"
         )
 
 
@@ -102,9 +102,9 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
-    """Return the size of a golden set that shows a difference of ``effect``, with clusters as large as the design's.
+    """Return the size of a golden set that shows a difference of ``effect``, with the design's cluster size.
 
-    None if no size does, or if it is unknown.
+    None if no size does, or if unknown.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
@@ -138,4 +138,4 @@ MEASURED: Mapping[str, Variation] = {
         ("context_ndcg", 0.09, 0.25, 0.29),
     )
 }
-"""Medians over five collections: ``benchmarks/variances.py`` measures them, docs/measurements.md has the table."""
+"""Medians over five collections, measured by ``benchmarks/variances.py``; docs/measurements.md has the table."""

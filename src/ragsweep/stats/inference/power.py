@@ -22,20 +22,20 @@ SEED = 20261125
 SIMULATED = 400
 """Simulated golden sets for the power of a true gain."""
 WIDEST = 8.0
-"""The largest gain that is tried, in multiples of the gain that the observed spread gives."""
+"""The largest gain to try, in multiples of the gain derived from the observed spread."""
 ROUGHLY = 0.02
 """Shortfall of a simulated power within its simulation error."""
 MOST = 1e9
-"""Most questions of a plan: a difference that needs more is zero or rounding."""
+"""Maximum questions of a plan: a difference that needs more is zero or rounding."""
 
 
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995); more where gains themselves widen the spread, as hits do, simulated from the differences of the config in
-    the middle. For a comparison among many configs give the ``level`` of each one: :func:`each_level` of a sweep's
-    critical value, or :func:`shared_level`.
+    19, 1995); more if gains themselves widen the spread, as hits do, simulated from the differences of the median
+    config. For a comparison among many configs pass the ``level`` of each: :func:`each_level` of a sweep's critical
+    value, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -83,7 +83,7 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
     if sums[-1] <= 0:
         return gain
     places = np.random.default_rng((SEED, len(sums))).random((SIMULATED // 2, len(sums)))
-    places = np.concatenate([places, 1 - places])  # antithetic: lucky and unlucky sets are as frequent
+    places = np.concatenate([places, 1 - places])  # antithetic: lucky and unlucky sets are equally frequent
 
     def is_shown(true: float) -> bool:
         weights = np.cumsum(_lifted(sums, true * size))
@@ -112,9 +112,9 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 
 
 def each_level(differences: Differences) -> float:
-    """Return the level of each single interval of a sweep; ``LEVEL`` if none of them has a width.
+    """Return the level of each single interval of a sweep; ``LEVEL`` if none has a width.
 
-    Because all hold together, it is above .95: a difference must be larger to be shown among many.
+    Because all hold together, it is above .95: among many, a difference must be larger to be shown.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -122,7 +122,7 @@ def each_level(differences: Differences) -> float:
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
-    """Return the level of each comparison with one baseline such that all ``comparisons`` hold together at ``level``.
+    """Return the level of each comparison with one baseline so that all ``comparisons`` hold together at ``level``.
 
     Assumes equal errors and a correlation of 1/2 for all differences, which holds if the scores of all configs are
     equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
@@ -148,8 +148,8 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
     """Return the questions needed to show a true difference of ``effect`` with ``power``; None above ``MOST``.
 
-    ``spread`` is the standard deviation of the paired differences a question, in the same unit. The smallest n whose
-    detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger; never below ten.
+    ``spread`` is the standard deviation of the paired differences per question, in the same unit. The smallest n, at
+    least ten, whose detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
@@ -168,7 +168,7 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
     """Return the questions needed to show a true difference of ``effect`` for a typical config; None if unknown.
 
-    At the power and the level of ``found``; the sign of ``effect``, which is in the metric's unit, does not matter.
+    At the power and level of ``found``; the sign of ``effect``, which is in the metric's unit, does not matter.
     """
     if not len(found.spread) or np.isnan(found.spread).all():
         return None
@@ -176,9 +176,9 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 
 
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
-    """Compare repeated runs of the same config, each with the one before: (questions,) each, NaN where not scored.
+    """Compare repeated runs of a config, each with the previous one: (questions,) each, NaN where not scored.
 
     The difference between two runs of the same config is the noise floor: a smaller difference between two configs
-    means nothing, regardless of the number of questions. A stage that is not random has a floor of 0.
+    means nothing, regardless of the number of questions. A deterministic stage has a floor of 0.
     """
     return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))

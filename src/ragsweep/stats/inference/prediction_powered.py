@@ -1,4 +1,4 @@
-"""A judge's scores corrected by people's labels of some of them: means, and differences of means."""
+"""Judged scores corrected by human labels of some of them: means, and differences of means."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FEWEST_LABELS = 10
-"""Fewest labels for an estimate of the spread."""
+"""Minimum number of labels for an estimate of the spread."""
 
 
 class Corrected(NamedTuple):
-    """A corrected mean, or difference of means, with its interval; NaN from too few labels.
+    """A corrected mean, or difference of means, with its interval; NaN with too few labels.
 
     ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
     only) to 1. ``labels`` counts the labelled questions, the fewest of any row.
@@ -42,7 +42,7 @@ class Corrected(NamedTuple):
 def prediction_powered(
     matrix: Matrix, labels: Doubles, signs: Sequence[float], level: float = 0.95, settled: Doubles | None = None
 ) -> Corrected:
-    """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second less first.
+    """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second minus first.
 
     Power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453): the mean of the
     labels, moved by ``weight`` times how the judge's mean over all questions differs from its mean over the labelled
@@ -60,11 +60,11 @@ def prediction_powered(
 
     Args:
         matrix: The judge's scores.
-        labels: People's (rows, questions), on the scale of the scores; NaN where there is none.
-        signs: How each row counts.
-        level: Of the interval.
-        settled: Scores that are known without labels (rows, questions), NaN elsewhere; 0 in both rows where two configs
-            gave the same answer. The settled questions of a row are a stratum: the labels correct the others.
+        labels: Human labels (rows, questions), on the scale of the scores; NaN if missing.
+        signs: Sign of each row in the contrast.
+        level: Level of the interval.
+        settled: Scores known without labels (rows, questions), NaN elsewhere; 0 in both rows if two configs gave the
+        same answer. The settled questions of a row are a stratum: the labels correct the others.
     """
     case = _Case.of(matrix, labels, np.asarray(signs, dtype=np.float64)[:, None], settled)
     everything = float(case.signs[:, 0] @ matrix.values.mean(axis=1)) if matrix.questions else math.nan
@@ -114,7 +114,7 @@ class _Case:
 
     @property
     def part(self) -> Doubles:
-        """The share of the questions that is open, a row (rows, 1)."""
+        """The share of open questions per row (rows, 1)."""
         return np.asarray(self.open.mean(axis=1, keepdims=True))
 
     @property
@@ -136,7 +136,7 @@ class _Estimate(NamedTuple):
 
 
 def _estimate(case: _Case, pseudo: float) -> _Estimate:
-    """Estimate the contrast from the labels and ``pseudo`` labelled clusters more, the same of every kind of marks."""
+    """Estimate the contrast from the labels and ``pseudo`` more clusters, equally many of each kind of mark."""
     lowest, highest = case.judged.min(axis=1, keepdims=True), case.judged.max(axis=1, keepdims=True)
     marks, guesses = np.split(np.array(list(product((0.0, 1.0), repeat=2 * len(case.judged)))).T, 2)
     guesses = lowest + (highest - lowest) * guesses
@@ -176,7 +176,7 @@ def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
 
 
 def _known(contrasts: Doubles, case: _Case, level: float, everything: float) -> Corrected:
-    """Return the mean of contrasts that need no labels; 0 without an interval's width where all are 0."""
+    """Return the mean of contrasts that need no labels; 0, without a width, if all are 0."""
     value = float(contrasts.mean())
     (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)
     degrees = effective_clusters(np.bincount(case.clusters).astype(np.float64)) - 1

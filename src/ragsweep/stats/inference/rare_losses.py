@@ -1,7 +1,7 @@
-"""Losses too rare to have been seen: whether a lead survives one more cluster on which everything is lost.
+"""Losses too rare to have been observed: whether a lead survives one more cluster on which everything is lost.
 
 A config that gains a little on many questions and loses a lot on a few leads by chance if the few are not in the
-sample, and the spread of the sampled scores does not show it. The remedy needs a bound on the loss of a single
+sample, and the spread of the sampled scores does not reveal it. The remedy needs a bound on the loss of a single
 question.
 """
 
@@ -22,9 +22,9 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SEEN = 10
-"""Number of losing clusters at which losses count as observed: the interval includes their spread."""
+"""Number of losing clusters at which losses count as observed, so that the interval includes their spread."""
 COMPARABLE = 0.5
-"""Least loss that counts, as a share of the mean gain: smaller ones say nothing about large ones."""
+"""Minimum loss that counts, as a share of the mean gain: smaller losses reveal nothing about large ones."""
 DRAWS = 10_000
 SEED = 20261125
 
@@ -32,15 +32,15 @@ SEED = 20261125
 def rare_losses(
     gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None, level: float = 0.95
 ) -> RareLosses:
-    """Return what rare large losses leave of the lead of one config over another, and how frequent they may be.
+    """Return the effect of rare large losses on one config's lead over another, and their possible frequency.
 
     The share is the exact upper bound of a rate (Clopper and Pearson, Biometrika 26, 1934).
 
     Args:
-        gains: Of each question (questions,), positive where the config is better; times ``weights`` if there are any.
-        clusters: Of each question, numbered from 0.
+        gains: Per question (questions,), positive if the config is better; times ``weights`` if any.
+        clusters: Cluster of each question, numbered from 0.
         largest: The largest possible loss of one question; 0 if the metric's definition excludes a loss.
-        weights: Of each question, of mean 1.
+        weights: Weight of each question, of mean 1.
         level: One-sided level of the share and of the lead.
     """
     sizes = np.bincount(clusters, weights).astype(np.float64)
@@ -61,7 +61,7 @@ def rare_losses(
 
 
 def largest_loss(scores: Doubles, falls: bool) -> float:
-    """Return the most that one question can lose against these scores: for scores within 0 and 1 up to these bounds.
+    """Return the largest possible loss of one question against these scores, which may be within 0 and 1.
 
     Other scores are assumed to vary as widely as the largest of them. ``falls``: a loss is a lower score.
     """
@@ -71,16 +71,16 @@ def largest_loss(scores: Doubles, falls: bool) -> float:
 
 
 def largest_losses(scores: Doubles) -> tuple[float, float]:
-    """Return by how much one question can fall below these scores, and rise above them."""
+    """Return how far one question can fall below these scores, and rise above them."""
     return largest_loss(scores, falls=True), largest_loss(scores, falls=False)
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
-    """Return whether enough clusters lose at least half of what the gaining ones gain on average.
+    """Return whether enough clusters lose at least half of the gaining clusters' mean gain.
 
     Args:
-        gains: Of each question (questions,), positive where the config is better.
-        clusters: Of each question, numbered from 0.
+        gains: Per question (questions,), positive if the config is better.
+        clusters: Cluster of each question, numbered from 0.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     if not (sums > 0).any():
@@ -89,13 +89,13 @@ def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
 
 
 def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[float, float], allowed: float) -> Flags:
-    """Flag the rows where a loss too rare to have been seen could undo the direction of the mean difference.
+    """Flag the rows where a loss too rare to have been observed could reverse the mean difference.
 
     Args:
         rows: Differences of each question (rows, questions).
-        clusters: Of each question, numbered from 0.
-        shown: The rows in question, one flag a row; the others are not exposed.
-        most: By how much one question can fall, and rise (`largest_losses`).
+        clusters: Cluster of each question, numbered from 0.
+        shown: Flags of the rows in question; the others are not exposed.
+        most: How far one question can fall, and rise (`largest_losses`).
         allowed: One-sided p-value below which a direction is upheld.
     """
     exposed = np.zeros(len(rows), dtype=bool)
@@ -107,7 +107,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
 
 
 def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
-    """Return the p-value of a mean gain above 0 when one more cluster, of mean size, loses ``loss`` a question.
+    """Return the p-value of a positive mean gain if one more cluster, of mean size, loses ``loss`` per question.
 
     The share of weightings in which the weighted gain is not above 0; the weights of the clusters and of the added one
     are independent and exponential. It is Gaffke's bound on the mean of a bounded variable (Mathematical Methods of
@@ -123,7 +123,7 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
     """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
 
-    Below 0 where that chance is above ``allowed``.
+    Below 0 if that chance is above ``allowed``.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)

@@ -15,9 +15,9 @@ Numbers = NDArray[np.int64]
 
 RESAMPLES = 10_000
 BLOCK = 500
-"""Resamples of a block: its arrays fit into the processor's cache."""
+"""Resamples per block, whose arrays fit into the processor's cache."""
 REMEMBERED = 1 << 26
-"""Size limit, in bytes, of cached weights; larger ones are drawn again each time."""
+"""Size limit, in bytes, of cached weights; larger ones are redrawn each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
 """Relative spread, of the largest number, below which a spread is rounding and counts as 0."""
@@ -25,12 +25,12 @@ NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ClusteredScores:
-    """Rows of scores (rows, questions), summed up by cluster for resampling.
+    """Rows of scores (rows, questions), summed by cluster for resampling.
 
     ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
     the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
-    where there are not ``enough`` clusters. With one question a cluster the error is the ordinary standard error. A
-    spread that is mere rounding is 0.
+    without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A spread that
+    is mere rounding is 0.
     """
 
     means: Doubles
@@ -60,13 +60,13 @@ class ClusteredScores:
 def cluster_scores(
     rows: Doubles, clusters: Numbers, weights: Doubles | None = None, *, compared: bool = False
 ) -> ClusteredScores:
-    """Sum up rows (rows, questions) by cluster (questions,), numbered from 0. NaN means and errors of no questions.
+    """Sum rows (rows, questions) by cluster (questions,), numbered from 0. Without questions, means and errors are NaN.
 
     With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are weighted, too, and the
     size of a cluster is the sum of its weights.
 
-    If rows are ``compared`` with each other, the component of a question that all of them share cancels in differences
-    and is excluded from the correlation within clusters.
+    If rows are ``compared`` with each other, the component of a question that they all share cancels in differences and
+    is excluded from the correlation within clusters.
     """
     questions = rows.shape[1]
     if not questions:
@@ -103,7 +103,7 @@ def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
     section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed one,
     linearised: dividing by the number of drawn questions would give a large cluster that is drawn often less weight.
     The draws depend only on the number of clusters: all statistics of one set of questions use the same draws.
-    Multiplied in float32: sums are of deviations, so that nothing cancels.
+    Multiplied in float32: sums are of deviations, so nothing cancels.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
     for weights in draws(sums.shape[1], resamples):

@@ -1,4 +1,4 @@
-"""Align the scores of one metric of several results as a matrix.
+"""Align several results' scores of one metric as a matrix.
 
 Scores that are missing because of the config, not the question, are replaced by the worst score: otherwise a config
 could improve its mean by declining the questions that it would get wrong.
@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for a missing score that lie with the config: it declined to answer, or gave nothing to measure."""
+"""Reasons for a missing score caused by the config: it declined to answer, or there was nothing to measure."""
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
@@ -57,7 +57,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
 
 
 def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
-    """Return the weights of questions, with a mean of 1; None where all count alike."""
+    """Return the weights of questions, with a mean of 1; None if all are equal."""
     column = results[0].questions.get(WEIGHT) if results else None
     if column is None:
         return None
@@ -70,11 +70,11 @@ def _check(result: Result, metric: str) -> None:
     if metric not in result.summaries.metrics:
         raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
     if result.summaries.metrics[metric].higher_is_better is None:
-        raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
+        raise InputError(f"{metric}: has no better direction, so no config is better by it")
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:
-    """Return a result's scores of these questions; NaN where it has none."""
+    """Return a result's scores of these questions; NaN if missing."""
     asked, column = questions["question_id"], questions[metric]
     if list(asked) == ids:
         return column
@@ -91,13 +91,13 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     """Fill in worst scores for missing ones with a reason in ``OWN_REASONS``; return where (configs, questions).
 
     Only where another config has a score, so that the metric applies to the question; for a single config wherever it
-    has such a reason. Unanswerable questions, and metrics without a worst score, are left as they are.
+    has such a reason. Unanswerable questions, and metrics without a worst score, are unchanged.
 
     Args:
         results: The configs.
         metric: Its name.
         ids: The questions.
-        scores: Of the metric (configs, questions), NaN where there is none; changed in place.
+        scores: The metric's scores (configs, questions), NaN if missing; modified in place.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
     worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan
@@ -132,7 +132,7 @@ def missing_reason(result: Result, place: int, metric: str) -> str:
 
 
 def is_declined_rightly(result: Result, place: int) -> bool:
-    """Return whether a question is unanswerable, so that declining is the right answer."""
+    """Return whether a question is unanswerable, so that declining is correct."""
     column = result.questions.get("answerable")
     return column is not None and not column[place]
 
@@ -148,9 +148,9 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
 
-    A score should be there where the baseline was scored; without a baseline, where measuring failed, or the reason
-    lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
-    worst score in the matrix (``fill_declined``).
+    A score is expected where the baseline was scored; without a baseline, where measuring failed, or the reason lies
+    with the candidate. Declining an unanswerable question is correct. The baseline's declined answers have the worst
+    score in the matrix (``fill_declined``).
     """
     ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()

@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
-"""Standard deviations of true means that are weighed against each other, for scores within 0 and 1."""
+"""Candidate standard deviations of true means, for scores within 0 and 1."""
 NO_SPREAD = 0.04
 """Prior probability that the true means of a group are equal; the other spreads share the rest evenly."""
 ONE_GROUP = 0.2
@@ -31,7 +31,7 @@ NEVER = 1e-12
 class Groups(NamedTuple):
     """Divisions of configs, sorted by their means, into an upper and a lower group; the first has no upper group.
 
-    ``kept`` (spreads,) is the share of an observed difference that remains given each spread of the true means;
+    ``kept`` (spreads,) is the share of an observed difference that remains for each spread of the true means;
     ``shares`` are its means in each group. Arrays of pairs have the upper group first.
     """
 
@@ -47,14 +47,14 @@ class Groups(NamedTuple):
 class Posterior:
     """Posterior of the configs' true means; more is better.
 
-    ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False where the clusters are too few for a
-    spread: then ``means`` are the observed means and all probabilities and losses are NaN.
+    ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False with too few clusters for a spread:
+    then ``means`` are the observed means and all probabilities and losses are NaN.
     """
 
     means: Doubles
     known: bool
-    ranks: Numbers  # (configs,): from the highest mean on; configs with equal scores share a rank
-    observed: Doubles  # (ranks,): means less the mean of all
+    ranks: Numbers  # (configs,): from the highest mean; configs with equal scores share a rank
+    observed: Doubles  # (ranks,): means minus the mean of all
     sums: Doubles  # (ranks, clusters): squared distances of two rows are squared standard errors
     degrees: float
     groups: Groups
@@ -71,11 +71,11 @@ class Posterior:
         return float((weights * stdtr(self.degrees, _ratio(gains, errors))).sum())
 
     def expected_gain(self, row: int, other: int) -> float:
-        """Return by how much the true mean of ``row`` is above that of ``other`` on average."""
+        """Return the expected difference of the true means of ``row`` and ``other``."""
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: the mean of losses, gains being 0.
+        """Return the expected loss of choosing ``row`` over ``other``: the mean of losses, with gains as 0.
 
         Of Student's t with n degrees of freedom, z being the mean in standard errors, in standard errors: the density
         at z times (n + z²) / (n - 1), less z times the probability beyond z.
@@ -93,7 +93,7 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return probability, mean and standard error of ``row`` less ``other``, each (divisions, spreads).
+        """Return probability, mean and standard error of ``row`` minus ``other``, each (divisions, spreads).
 
         Within a group the observed difference and its squared error are multiplied by the share kept. Between groups
         each of the two means combines the error of its group's mean and the kept share of its own error.
@@ -147,7 +147,7 @@ def posterior(matrix: Matrix) -> Posterior:
 
 
 def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
-    """Return the distinct rows in an order that does not depend on that of the configs, and each config's row."""
+    """Return the distinct rows in an order independent of the configs' order, and each config's row."""
     size = float(np.abs(better).max(initial=0.0)) or 1.0
     keys = np.round(better / size, 9) + 0.0  # -0 is 0
     _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -155,14 +155,14 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the unit of ``SPREADS``: 1 within 0 and 1, else what makes the scores of questions vary as much there."""
+    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else by the spread of the questions' scores."""
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
 
 
 def _errors(sums: Doubles) -> tuple[float, float]:
-    """Return the mean error variance of differences from the mean of all, and the share that is independent.
+    """Return the mean error variance of differences from the overall mean, and the independent share.
 
     The effective number of independent errors is the squared trace of their covariance over that of its square
     (Satterthwaite 1946), which is estimated without the terms of single clusters.
@@ -177,7 +177,7 @@ def _errors(sums: Doubles) -> tuple[float, float]:
 
 
 def _error(sums: Doubles, difference: float) -> float:
-    """Return the standard error of a difference, larger where rare large losses may be missing; 0 for mere rounding.
+    """Return the standard error of a difference, larger if rare large losses may be missing; 0 for mere rounding.
 
     Hall's monotone transformation of a skewed t statistic (Journal of the Royal Statistical Society B 54, 1992), here
     applied to its error: the t statistic is multiplied by 1 + u + u² / 3, u being a third of it times the skewness of
@@ -192,7 +192,7 @@ def _error(sums: Doubles, difference: float) -> float:
 
 
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
-    """Return the probable divisions of means (configs,), sorted from the highest on, into two groups.
+    """Return the probable divisions of means (configs,), in descending order, into two groups.
 
     All subsets of one size are as probable beforehand, and all sizes; those that are not the highest means are not
     counted. The distance of two groups is normal, with the largest spread. Logarithms of densities are multiplied by

@@ -19,9 +19,9 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SMALL = 20
-"""Slices of fewer questions are marked: they can only detect large differences."""
+"""Slices with fewer questions are marked: they detect only large differences."""
 WORK = 20_000_000_000
-"""Limit of multiplications for the intervals of all slices; beyond it there are fewer resamples, at least 1,000."""
+"""Maximum multiplications for the intervals of all slices; beyond it, fewer resamples, at least 1,000."""
 
 
 def by_slice(
@@ -38,9 +38,9 @@ def by_slice(
         matrix: All questions.
         labels: Name of a label -> its value for each question of the matrix, in that order; "" is no value.
         baseline: The row that the others are compared with.
-        level: At which all intervals hold together.
-        resamples: Of the clusters; fewer where there is much to compute.
-        rising: The configs that cannot lose a question by the metric's definition.
+        level: Simultaneous level of all intervals.
+        resamples: Resamples of the clusters; fewer if there is much to compute.
+        rising: The configs that cannot lose a question, by the metric's definition.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
@@ -67,9 +67,9 @@ def by_slice(
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
-    """Find the configs that are better on average and seem worse in a slice, both beyond chance, slice by slice.
+    """Find the configs that are better on average but seem worse in a slice, both beyond chance, slice by slice.
 
-    ``rows`` are the rows of ``overall`` that the slices were made of; None for all.
+    ``rows`` are the rows of ``overall`` behind the slices; None for all.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(
@@ -87,7 +87,7 @@ def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int)
 
 
 class _Interval(NamedTuple):
-    """The means of one slice's differences with their ends, and the one-sided p-value that a claim needs."""
+    """The means of one slice's differences with their ends, and the one-sided p-value required for a claim."""
 
     means: Doubles
     low: Doubles
@@ -105,7 +105,7 @@ def _intervals(
 ) -> list[_Interval]:
     """Bound each slice's means, all together.
 
-    The slices are drawn together; each interval reaches out by its own slice's errors and degrees of freedom.
+    The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
     """
     parts = [_inside(differences, matrix, mask) for mask in masks]
     known = [_over_all(part, matrix.clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
@@ -132,10 +132,10 @@ def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScore
 
 
 def _over_all(part: ClusteredScores, clusters: Numbers, mask: Flags) -> Doubles:
-    """Spread the standardised sums of one slice over the clusters of all questions, so that all slices vary together.
+    """Spread a slice's standardised sums over the clusters of all questions, so that all slices vary together.
 
-    Whole clusters are drawn, so the questions of a slice vary in number from draw to draw; its sums stay those of
-    deviations from the slice's mean (linearised).
+    Whole clusters are drawn, so a slice's number of questions varies; its sums are still of deviations from the slice's
+    mean (linearised).
     """
     sums = np.zeros((len(part.standardised), int(clusters.max()) + 1))
     sums[:, np.unique(clusters[mask])] = part.standardised

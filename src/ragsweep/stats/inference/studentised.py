@@ -1,4 +1,4 @@
-"""One end of a mean's interval by the studentised bootstrap, which reflects the skewness that Student's t ignores."""
+"""One end of a mean's interval by the studentised bootstrap, which accounts for skewness, unlike Student's t."""
 
 import math
 from functools import lru_cache
@@ -19,14 +19,14 @@ SEED = 20261126
 def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None, level: float) -> float:
     """Return the lower end, one-sided at ``level``, of a mean (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
-    Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small where rare
-    large losses were not drawn. NaN where the values do not vary.
+    Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
+    losses were not drawn. NaN if the values do not vary.
 
     Args:
-        values: Of each question, times its weight (questions,).
-        clusters: Of each question, numbered from 0.
-        weights: Of each question, with a mean of 1; None: equal weights.
-        level: Of the bound.
+        values: Value of each question, times its weight (questions,).
+        clusters: Cluster of each question, numbered from 0.
+        weights: Weight of each question, with a mean of 1; None: equal weights.
+        level: Level of the bound.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])
@@ -43,6 +43,6 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
 
 @lru_cache(maxsize=4)
 def _counts(clusters: int) -> Floats:
-    """Draw how often each cluster is in each resample (draws, clusters)."""
+    """Draw the count of each cluster in each resample (draws, clusters)."""
     shares = np.full(clusters, 1 / clusters)
     return np.random.default_rng((SEED, clusters)).multinomial(clusters, shares, size=DRAWS).astype(np.float32)

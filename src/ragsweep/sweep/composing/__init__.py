@@ -1,1 +1,1 @@
-"""Overrides to checked jobs: expand, compose, check."""
+"""Turn overrides into checked jobs: expand, compose, check."""

@@ -29,12 +29,12 @@ def read_overrides(declared: object) -> list[str] | None:
     except (ValueError, HydraException) as fault:
         raise ConfigError(f"{BASELINE}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
     if several:
-        raise ConfigError(f"{BASELINE}: must be one config, given several values: {several[0]}")
+        raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}")
     return lines
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
-    """Replace a baseline declared by overrides by the number of a job, and add the job if it is missing.
+    """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
 
     Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
     or a value of another type.
@@ -46,9 +46,9 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if declared is None or not command.multirun:
         return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):
-        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
+        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, got {declared!r}")
     if command.searching:
-        return command, made  # of overrides ``read_command`` has made the number of trial 0
+        return command, made  # ``read_command`` has replaced overrides with the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
             raise ConfigError(f"{BASELINE}={declared}: the sweep has configs #1 to #{len(configs)}")
@@ -69,7 +69,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _is_shared(line: str, command: Command) -> bool:
-    """Return whether all jobs have an override."""
+    """Return whether all jobs have an override in common."""
     return all(line in job for job in command.jobs)
 
 

@@ -50,11 +50,11 @@ class Command:
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
     cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of the first jobs, in order
-    notes: tuple[str, ...] = ()  # for the user, on the parsed command
+    notes: tuple[str, ...] = ()  # notes for the user on the parsed command
 
     @property
     def searching(self) -> bool:
-        """Whether results decide the next jobs: then the jobs are the first one, and others that must compose."""
+        """Whether results decide the next jobs: ``jobs`` then has the first one and others that must compose."""
         return self.search is not None
 
     @property
@@ -64,7 +64,7 @@ class Command:
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The overrides of Hydra's own settings, which all jobs share."""
+        """The overrides of Hydra's own settings, shared by all jobs."""
         return tuple(
             str(override.input_line)
             for override in map(parse, self.overrides)
@@ -77,7 +77,7 @@ class Command:
         return _task_lines(map(parse, self.overrides))
 
     def names(self) -> list[str]:
-        """Name each job by its differences from its siblings; without any, by all overrides that define it.
+        """Name each job by its differences from its siblings; without any, by all its defining overrides.
 
         Secrets are masked.
         """
@@ -89,7 +89,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the overrides that identify a single config: all but defaults and the choice of questions."""
+    """Keep the overrides that identify a single config: all except defaults and the choice of questions."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -121,7 +121,7 @@ def read_command(
         if not multirun:
             raise ConfigError(f'"{override.input_line}" names several values: add -m to sweep over them')
         if override.is_hydra_override():
-            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
+            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, got "{override.input_line}"')
     task = tuple(_task_lines(parsed))
     command = Command(
         tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, sweeper.get("max_batch_size")
@@ -151,7 +151,7 @@ def choices(line: str) -> list[str]:
 
 
 def _quoted(line: str) -> str:
-    """Quote the value of ``baseline=``: Hydra's grammar has no bare ``=`` and ``#``, and reads some runs as numbers."""
+    """Quote the value of ``baseline=``: Hydra rejects a bare ``=`` or ``#``, and reads some run ids as numbers."""
     key, _, value = line.partition("=")
     if key.lstrip("+") != "baseline" or value in ("", "null") or value[0] in "'\"":
         return line
@@ -191,7 +191,7 @@ def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
             and (config_folder() / group).is_dir()
         ):
             known = composer.options([])(group)
-            without = f"; {group}=none leaves it out" if "none" in known else ""
+            without = f"; {group}=none disables it" if "none" in known else ""
             raise ConfigError(
                 f"{override.input_line}: {group} takes one of its options{without}; known: {', '.join(known)}"
             )

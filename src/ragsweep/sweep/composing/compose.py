@@ -42,7 +42,7 @@ class Policy(Protocol):
         """Check overrides before composition."""
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Check the files that overrides choose in a user's folders, before they are read."""
+        """Check the files that overrides select in a user's folders, before they are read."""
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
         """Check a template before any value is resolved.
@@ -128,7 +128,7 @@ class Composer:
         return key, value
 
     def _searched(self, lines: Sequence[str]) -> list[str]:
-        """List the additions to the search path; the folder of --config-dir comes first."""
+        """List the additions to the search path; the --config-dir folder comes first."""
         return [*([f"file://{self.added.resolve()}"] if self.added else []), *_search_path(lines)]
 
     def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:

@@ -29,7 +29,7 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
         return f'"{option.group(1)}": no such group{nearest(group or name, groups)}'
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
         line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))
-        return f"{line}: {there.group(1)} is there already; leave out the +"
+        return f"{line}: {there.group(1)} exists already; omit the +"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         name = unknown.group(1)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)

@@ -10,10 +10,10 @@ import yaml  # type: ignore[import-untyped]
 from ragsweep.core.errors import ConfigError
 
 DEPTH = 40
-"""Deepest nesting of a config, and of brackets in a value: Python parses and copies them recursively."""
+"""Maximum nesting of a config, and of brackets in a value: Python parses and copies them recursively."""
 
 REPEATED = 10_000
-"""Most values that the aliases (``*name``) of one file may expand to."""
+"""Maximum number of values that the aliases (``*name``) of one file may expand to."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAGS = frozenset({"!", "str", "int", "float", "bool", "null", "seq", "map"})
@@ -48,18 +48,18 @@ def check_file(path: Path) -> str:
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
         raise ConfigError(f"{place}: {fault.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
-        raise ConfigError(f"{path}: no YAML in UTF-8: {' '.join(str(fault).split())}") from None
+        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(fault).split())}") from None
     return text
 
 
 def _check_events(events: Iterator[Any], path: Path) -> None:
     sizes: dict[str, int] = {}  # anchor -> number of its values, with aliases expanded
-    opened: list[tuple[str | None, int]] = []  # anchor, and the count before it
+    opened: list[tuple[str | None, int]] = []  # anchor, and the preceding count
     count = repeated = 0
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
-            raise ConfigError(f'{place}: a config has plain values only, given "{tag}"')
+            raise ConfigError(f'{place}: a config has plain values only, got "{tag}"')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise ConfigError(f'{place}: "*{event.anchor}" is recursive or undefined')

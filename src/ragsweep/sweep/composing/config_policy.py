@@ -1,4 +1,4 @@
-"""Reject configs that do more than choose parts, and find their secrets."""
+"""Reject configs that do more than select parts, and find their secrets."""
 
 import os
 import re
@@ -24,13 +24,13 @@ from ragsweep.sweep.composing.trees import absolute, leaves
 GROUP = "metrics"
 
 HEAVIEST = 20_000
-"""Most values of a config with resolved interpolations; a typical config has some hundreds."""
+"""Maximum values of a config with resolved interpolations; a typical config has a few hundred."""
 
 NESTED = 8
-"""Most nested interpolations of a config; only resolving them reveals their targets."""
+"""Maximum nested interpolations of a config; only resolving them reveals their targets."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
-"""A variable of the environment in an interpolation."""
+"""An environment variable in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
 """Matches an escaped character of Hydra's override grammar."""
@@ -59,7 +59,7 @@ _NAMES = (
     "hydra.sweep.subdir",
     "hydra.sweeper.study_name",
 )
-"""The keys of a config whose values become names, of folders for example."""
+"""The config keys whose values become names, for example of folders."""
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
 
@@ -137,7 +137,7 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
             if before[1] != target:
                 raise ConfigError(
                     f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; one would replace the"
-                    " other, so put one of them under another key, and give it another name"
+                    " other, so give one of them another key and another name"
                 )
             known[key] = place, target
 
@@ -196,7 +196,7 @@ class ConfigPolicy:
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
-            raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
+            raise ConfigError("config: the chain of interpolations is too long") from None
         add_secrets(self._secrets, template.config)
         _refuse_leaks(template.written)
         self._refuse_names(_names(template))
@@ -210,7 +210,7 @@ class ConfigPolicy:
         """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
         for where, text in texts:
             if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
-                raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
+                raise ConfigError(f"{where}: contains a secret, but names are stored; choose another name")
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
@@ -243,13 +243,13 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a secret of the environment under a key whose value is shown and stored."""
+    """Raise ConfigError for a secret of the environment under a key whose value is displayed and stored."""
     for where, text in leaves(written):
         if where.startswith("tracking."):  # stored as typed; shown with secrets masked
             continue
         if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
-                raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
+                raise ConfigError(f"{where}: {name} is a secret, but the value of {where} is stored")
 
 
 def _refuse_targets(template: Template) -> bool:

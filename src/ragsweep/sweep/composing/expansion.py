@@ -13,7 +13,7 @@ from ragsweep.sweep.composing.overrides import Options, expand_glob, parse
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
-"""Largest number of jobs in a sweep; more indicates a mistyped range, or an attack."""
+"""Maximum number of jobs in a sweep; more indicate a mistyped range, or an attack."""
 
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
@@ -26,7 +26,7 @@ class JobCase(NamedTuple):
     keys: tuple[str, ...] = ()  # what the case sets
 
     def blamed(self, fault: str) -> str:
-        """Return the place of the case if a fault is about a key of the case: ``hydra.sweeper.cases[2]: ``.
+        """Return the place of the case if a fault concerns a key of the case: ``hydra.sweeper.cases[2]: ``.
 
         The first line of a fault names the key before a semicolon; remedies follow it.
         """
@@ -74,20 +74,20 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
-        raise HydraException(f"{CASES}: must be null or a list of cases, given {cases!r}; {_WAY_OUT}")
+        raise HydraException(f"{CASES}: must be null or a list of cases, got {cases!r}; {_WAY_OUT}")
     for number, case in enumerate(cases):
         where = f"{CASES}[{number}]"
         if not isinstance(case, list):
             given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, case)
-            raise HydraException(f"{where}: must be a list of overrides, given {given!r}; write [{lines}]")
+            raise HydraException(f"{where}: must be a list of overrides, got {given!r}; write [{lines}]")
         if not case:
-            raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
+            raise HydraException(f"{where}: is empty; name at least one override, or remove the case")
         for before, line in zip([None, *case], case, strict=False):
             if isinstance(line, Mapping):
-                raise HydraException(f"{where}: {dict(line)!r} is no override; write {_as_lines(line)}")
+                raise HydraException(f"{where}: {dict(line)!r} is not an override; write {_as_lines(line)}")
             if not isinstance(line, str):
                 quoted = f'quote an override with commas: "{before},{line}"' if before else "write KEY=VALUE"
-                raise HydraException(f"{where}: {line!r} is no override; {quoted}")
+                raise HydraException(f"{where}: {line!r} is not an override; {quoted}")
     return list(enumerate(cases))
 
 
@@ -104,7 +104,7 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
         except HydraException as fault:
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise HydraException(f'{start}"{line}": the grid takes choices and ranges, no intervals')
+            raise HydraException(f'{start}"{line}": a grid accepts choices and ranges, but no intervals')
         overrides.append(override)
     return overrides
 

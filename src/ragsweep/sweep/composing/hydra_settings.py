@@ -1,6 +1,6 @@
 """The allow-list for Hydra's own node: launchers, sweepers and log handlers, with their settings.
 
-Hydra imports and calls the targets in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
+Hydra imports and calls the targets in its own node: launchers, sweepers, callbacks, log handlers. Some launchers accept
 commands as settings. Anything not listed here is rejected, unless the environment trusts its package.
 """
 
@@ -45,7 +45,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 """Launcher -> the settings allowed in a config; none is a command, a host or a hook."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
-"""Our sweeper, whose jobs return more than a number, by its present and its former name."""
+"""Our sweeper, whose jobs return more than a number, by its current and former name."""
 
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
@@ -82,7 +82,7 @@ LOG_FORMATS = frozenset(
         "%(message)s",
     }
 )
-"""Our format and Hydra's: with a free format a config could write any text, such as a line of shell."""
+"""Our format and Hydra's: with a custom format a config could write any text, such as a shell command."""
 
 LOG_FILE = ".log"
 """Suffix of log files: the run's folder may be anywhere, and may contain the user's files."""
@@ -113,7 +113,7 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 def check_search_path(path: str) -> None:
     """Raise ConfigError for a package on the config search path, since searching it imports it."""
     if "${" in path:
-        raise ConfigError(f'hydra.searchpath: "{path}" must be written out')
+        raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations')
     if "://" not in path:
         return
     scheme, _, name = path.partition("://")
@@ -133,11 +133,11 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)
     if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
-        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, given {folder!r}")
+        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, got {folder!r}")
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
         raise ConfigError(
-            "hydra.callbacks: are never called, as ragsweep runs jobs in its own loop; leave them out, and read"
+            "hydra.callbacks: never called, because ragsweep runs jobs in its own loop; remove them, and read"
             " results from MLflow, or from results.json of the sweep's run"
         )
     for key in ("hydra_logging", "job_logging"):
@@ -145,18 +145,18 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
-                f"hydra.job.env_set.{name}: a config sets numbers of threads and devices only; set {name} where you"
-                " type the command"
+                f"hydra.job.env_set.{name}: a config may only set numbers of threads and devices; set {name} when you"
+                " run the command"
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
-        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, given {settings['output_subdir']!r}")
+        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}")
     known = ("launcher", "sweeper", "callbacks")
     check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
 
 
 def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) -> None:
     if not isinstance(plugin, Mapping):
-        raise ConfigError(f"{where}: needs a _target_, given {plugin!r}")
+        raise ConfigError(f"{where}: needs a _target_, got {plugin!r}")
     target = str(plugin.get("_target_"))
     values = {key: value for key, value in plugin.items() if key != "_target_"}
     check_targets(values, where)
@@ -173,16 +173,16 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
             continue
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
-            raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, allowed)}")
+            raise ConfigError(f"{where}.{name}: a config cannot change this setting of {kind}{nearest(name, allowed)}")
         if name == "ray.init.address" and value not in _ADDRESSES:
             raise ConfigError(
-                f"{where}.{name}: must be auto or local, given {value!r}; set RAY_ADDRESS={value} where you type the"
+                f"{where}.{name}: must be auto or local, got {value!r}; set RAY_ADDRESS={value} when you run the"
                 " command"
             )
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be one word, given {value!r}")
+            raise ConfigError(f"{where}.{name}: must be one word, got {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
+            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, got {value!r}")
 
 
 def _check_logging(settings: Any, where: str) -> None:
@@ -197,7 +197,7 @@ def _check_logging(settings: Any, where: str) -> None:
         for key, value in formatter.items():
             if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
                 raise ConfigError(
-                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, given {value!r};"
+                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, got {value!r};"
                     f' use "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
                 )
     for name, handler in (settings.get("handlers") or {}).items():
@@ -217,20 +217,20 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
     if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
-        raise ConfigError(f'{where}: "{value}" is no class for logs{nearest(str(value), LOG_CLASSES)}')
+        raise ConfigError(f'{where}: "{value}" is not a logging class{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
         allowed = " and ".join(sorted(STREAMS))
         raise ConfigError(f'{where}: "{value}" refers to a Python object; only {allowed} are allowed')
     is_file = key in ("filename", "baseFilename")
     if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
-            f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
+            f"{where}: must lie in the run's folder and end with {LOG_FILE}, got {value!r}; give"
             " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."
-        raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
+        raise ConfigError(f'{where}: attributes cannot be set; remove the key "."')
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:
-    """Return whether a path lies in a folder, with ``..`` resolved."""
+    """Return whether a path is inside a folder, with ``..`` resolved."""
     return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)

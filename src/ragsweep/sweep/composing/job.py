@@ -1,4 +1,4 @@
-"""A job: one config of a command, made once when the command is composed, and handed on until it is recorded."""
+"""A job: one config of a command, created when the command is composed and passed on until it is recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.template import JobConfig, PlainConfig
 
 RUNG = "questions.until"
-"""The config key with the end of a rung; only Hydra's launchers set it, which start a job by overrides alone."""
+"""The config key with the end of a rung; set only for Hydra's launchers, which start jobs by overrides alone."""
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of a search's finalists, which are evaluated on the holdout."""
@@ -29,8 +29,8 @@ class Job:
     overrides: tuple[str, ...]
     number: int = 0
     searching: bool = False  # its result decides the next configs
-    experiment: Experiment | None = None  # set when prepared
-    rung: int | None = None  # in a race: the number of questions, in the race's order; None: all
+    experiment: Experiment | None = None  # set by preparation
+    rung: int | None = None  # in a race: the number of questions, in race order; None: all
 
     @property
     def lines(self) -> list[str]:
@@ -43,7 +43,7 @@ class Job:
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return parameters of the config with other plain values of its keys."""
+        """Return the config's parameters with other plain values for some keys."""
         return {**self.chosen, **spell(self.config.written, values)}
 
     @property

@@ -1,4 +1,4 @@
-"""The settings of a command's search: its storage, and the names of its trials."""
+"""The settings of a command's search: its storage and trial names."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from ragsweep.sweep.composing.sweep_names import defining, read_settings
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a class of sweepers chooses jobs by results, and so has no jobs in advance."""
+    """Return whether a class of sweepers chooses jobs by results, and so knows no jobs in advance."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 

@@ -30,7 +30,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def read_number(declared: object) -> int | None:
-    """Return the number of a job that a baseline names, counted from 1: ``3`` or ``#3``; None for anything else."""
+    """Return the job number that a baseline refers to, counted from 1: ``3`` or ``#3``; None for anything else."""
     text = str(declared).removeprefix("#")
     return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
@@ -38,13 +38,13 @@ def read_number(declared: object) -> int | None:
 def check_command(values: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid setting of the whole command."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
-        raise ConfigError(f"finalists: must be a whole number, 0 for none, given {values['finalists']!r}")
+        raise ConfigError(f"finalists: must be a whole number, 0 for none, got {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):
-        raise ConfigError(f"progress: must be questions, or null, given {values['progress']!r}")
+        raise ConfigError(f"progress: must be questions, or null, got {values['progress']!r}")
     if values["plan"] not in (True, False, "json"):
-        raise ConfigError(f"plan: must be true, false or json, given {values['plan']!r}")
+        raise ConfigError(f"plan: must be true, false or json, got {values['plan']!r}")
     if not isinstance(values["rerun"], bool):
-        raise ConfigError(f"rerun: must be true or false, given {values['rerun']!r}")
+        raise ConfigError(f"rerun: must be true or false, got {values['rerun']!r}")
     if values["questions"]["until"] is not None:
         raise ConfigError(
             "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
@@ -52,7 +52,7 @@ def check_command(values: Mapping[str, Any]) -> None:
     for key in ("timeout", "max_failures"):
         value = values[key]
         if value is not None and not (is_number(value) and value > 0):
-            raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
+            raise ConfigError(f"{key}: must be a number above 0, or null, got {value!r}")
 
 
 def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
@@ -68,7 +68,7 @@ def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -
 
 
 def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Read the human labels that ``judge.labels`` names; raises a RagsweepError on failure."""
+    """Read the human labels of ``judge.labels``; raises a RagsweepError on failure."""
     paths = dict.fromkeys((config["judge"] or {}).get("labels") for config in configs)
     given = [path for path in paths if path is not None]
     if len(given) > 1:
@@ -83,7 +83,7 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
     """Raise ConfigError if no config measures a labelled metric, and InputError for labels on another scale."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        raise ConfigError(f"judge.labels: are of {', '.join(named)}, which is not measured{nearest(named[0], metrics)}")
+        raise ConfigError(f"judge.labels: {', '.join(named)} is not measured{nearest(named[0], metrics)}")
     ends = {name: metrics[name].bounds for name in named if name in metrics}
     check_scale(
         labels,
@@ -98,21 +98,21 @@ def check_config(plain: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid number among the settings of one config."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
-            raise ConfigError(f"{key}: must be a whole number of at least {least}, given {plain[key]!r}")
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}")
     top_k, depth, threshold = plain["top_k"], plain["depth"], plain["evidence"]["threshold"]
     if top_k > depth:
-        raise ConfigError(f"top_k={top_k} is more than depth={depth}; raise depth, or lower top_k")
+        raise ConfigError(f"top_k={top_k} exceeds depth={depth}; raise depth, or lower top_k")
     if not (is_number(threshold) and 0 < threshold <= 1):
-        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, given {threshold!r}")
+        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold!r}")
     share, budget = plain["coverage"], plain["context_budget"]
     if not (is_number(share) and 0 <= share <= 1):
-        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
+        raise ConfigError(f"coverage: must be a share between 0 and 1, got {share!r}")
     if budget is not None and not (is_whole(budget) and budget >= 1):
-        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
+        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, got {budget!r}")
     for key in ("margin", "loss"):
         value = (plain["recommend"] or {}).get(key)
         if value is not None and not (is_number(value) and 0 <= value < math.inf):
-            raise ConfigError(f"recommend.{key}: must be a number of 0 or more, or null, given {value!r}")
+            raise ConfigError(f"recommend.{key}: must be a number of 0 or more, or null, got {value!r}")
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
@@ -122,7 +122,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
         if part.value.name in metrics:
             raise ConfigError(f'metrics: "{part.value.name}" is defined twice; remove one with ~metrics.KEY')
         if mask_text(part.value.name) != part.value.name:
-            raise ConfigError("metrics: the name of one contains a secret, and names are written down")
+            raise ConfigError("metrics: a name contains a secret, but names are stored")
         metrics[part.value.name] = part.value
     for key, names in (("objective", objectives(plain)), ("headline", plain["headline"])):
         for name in names:
@@ -143,8 +143,8 @@ def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) 
     """Raise ConfigError for a limit on an unknown or unmeasured cost, which could never be met."""
     for name, limit in limits.items():
         if name not in COSTS:
-            raise ConfigError(f"constraints.{name}: no such cost{nearest(str(name), COSTS)}")
+            raise ConfigError(f"constraints.{name}: unknown cost{nearest(str(name), COSTS)}")
         if limit is not None and not (is_number(limit) and limit > 0):
-            raise ConfigError(f"constraints.{name}: must be a number above 0, or null, given {limit!r}")
+            raise ConfigError(f"constraints.{name}: must be a number above 0, or null, got {limit!r}")
         if limit is not None and name not in metrics:
             raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')

@@ -30,14 +30,14 @@ OPERATIONAL = (
     ),
     *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
-"""Operational keys: how, where and at what price a config is run and shown."""
+"""Operational keys: how, where and at what price a config is run and displayed."""
 
 
 REFERENCE = 8
-"""Characters of a sweep's id in commands."""
+"""Length of a sweep's id in commands."""
 
 MOST_KEYS = 4
-"""Most swept parameters in the name of a sweep."""
+"""Maximum number of swept parameters in a sweep's name."""
 
 
 def read_settings(overrides: Sequence[str]) -> dict[str, str]:
@@ -52,7 +52,7 @@ def reference(sweep: Sweep) -> str:
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Name a sweep by its swept parameters: ``top_k × retriever``, ``hybrid_tpe, 40 trials``, after a given name."""
+    """Name a sweep by its user-defined name and swept parameters: ``top_k × retriever``, ``hybrid_tpe, 40 trials``."""
     return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
 
 

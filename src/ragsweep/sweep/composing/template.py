@@ -58,7 +58,7 @@ class Template:
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
         """Set values in the config in place, and reset those of the previous call; return the config.
 
-        A copy would be too slow for a job. The config is valid for one job, until the next call.
+        A copy would be too slow per job. The config is valid for one job, until the next call.
         """
         return self._in_job.set(changes)
 
@@ -78,7 +78,7 @@ class Template:
 
     @cached_property
     def _read(self) -> frozenset[str] | None:
-        """The keys that interpolations read; None if only resolving them can determine the keys."""
+        """The keys that interpolations read; None if they can only be determined by resolving."""
         read: set[str] = set()
         for where, text in leaves(self.written):
             keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
@@ -165,9 +165,9 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
     except MissingMandatoryValue as fault:
         missing = [str(fault.full_key)]
-        with suppress(OmegaConfBaseException):  # of another interpolation
+        with suppress(OmegaConfBaseException):  # in another interpolation
             missing = sorted(OmegaConf.missing_keys(config)) or missing
-        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
+        raise ConfigError("\n".join(f"{key}: requires a value; set {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
     except RecursionError:

@@ -88,9 +88,9 @@ def absolute(key: str, where: str) -> str:
 
 
 def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten a config to parameters, each value once, with masked secrets.
+    """Flatten a config to parameters, each value once, with secrets masked.
 
-    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key.
+    A part interpolated by another part (``embedder: ${embedder}``) appears only under its own key.
 
     Args:
         written: The config with its interpolations.

@@ -1,1 +1,1 @@
-"""Records to conclusions: the summary of a sweep, its page, its finalists, earlier sweeps."""
+"""Turn records into conclusions: a sweep's summary, its page, its finalists, earlier sweeps."""

@@ -56,7 +56,7 @@ def choose(
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
     The reference is the baseline if it is a config of the search, else the first trial. The cheapest are chosen among
-    those that may be the best. None are chosen if the search saw all questions, or the golden set is too small for a
+    those that may be the best. None are chosen if the search used all questions, or the golden set is too small for a
     holdout. ``most`` limits them, not counting a reference that cannot be the best.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):

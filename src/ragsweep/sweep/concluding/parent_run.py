@@ -1,4 +1,4 @@
-"""The content of a sweep's parent run: files, metrics and tags, and what the whole sweep adds to its configs' runs."""
+"""The content of a sweep's parent run: files, metrics and tags, and the sweep's additions to its configs' runs."""
 
 import logging
 import math
@@ -40,7 +40,7 @@ class RecordedContents:
     """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
-    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # what the pages of results show beside the records
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # additional texts on result pages
     tables: str  # which configs of a sweep get a table of questions
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
@@ -150,7 +150,7 @@ def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
 def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTexts | None) -> dict[str, bytes]:
     try:
         return {PAGE: sweep_page(summary, title, reference, texts)}
-    except Exception:  # a fault of the page must not lose the results
+    except Exception:  # a failing page must not lose the results
         logging.getLogger(__name__).exception("no %s", PAGE)
         return {}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragsweep.records.ledger import Ledger, Record
 
 MOST_PAST = 50
-"""Most sweeps in a page's history."""
+"""Maximum number of sweeps in a page's history."""
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
@@ -38,8 +38,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
 
-    Configs that are PARTIAL, dropped by a race, or that refuse every question while others answer are ignored; None if
-    no other config has a value.
+    Ignores configs that are PARTIAL, dropped by a race, or that refuse every question while others answer; None if no
+    other config has a value.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [

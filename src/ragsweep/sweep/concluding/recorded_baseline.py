@@ -34,7 +34,7 @@ def find_baseline(
         results: Results of the sweep's jobs.
         ledger: The ledger with the records of other sweeps.
     """
-    if declared is None and results:  # a resuming command may declare another baseline
+    if declared is None and results:  # a resumed command may declare another baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None

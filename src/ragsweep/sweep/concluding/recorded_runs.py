@@ -36,7 +36,7 @@ def open_ledger(path: str) -> Ledger:
     """Open the ledger in a folder; raises InputError if there is none."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
-        raise InputError(f"{folder}: no ledger.db in it; give the folder of store.path with --path")
+        raise InputError(f"{folder}: no ledger.db in this folder; specify the folder of store.path with --path")
     return Ledger(folder)
 
 
@@ -59,10 +59,10 @@ def find_run(path: str, run: str) -> RecordedRun:
     if len(runs) == 1:
         return runs[0]
     if runs:
-        raise InputError(f'{len(runs)} runs begin with "{run}"; give more of the id')
+        raise InputError(f'{len(runs)} runs begin with "{run}"; use a longer prefix')
     if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
-    why = "that config failed" if records else "run ids are shown in MLflow, and --path says which ledger is read"
+    why = "that config failed" if records else "MLflow lists run ids; --path selects the ledger"
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
 
 
@@ -95,7 +95,7 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
     records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
-        numbers = f"#1 to #{max(records)}" if records else "none that ended"
+        numbers = f"#1 to #{max(records)}" if records else "no completed configs"
         raise InputError(f'"{name}#{number}": no such config in that sweep; it has {numbers}')
     record = records[number]
     if not isinstance(record.outcome, Result):
@@ -123,11 +123,11 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
         return exact[0]
     sweeps = _matching_sweeps(ledger, name)
     if len({sweep.key for sweep in sweeps}) > 1:
-        raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; give more of the id')
+        raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; use a longer prefix')
     if not sweeps:
-        why = "its id is printed when it ends, and --path says which ledger is read"
+        why = "its id is printed at its end; --path selects the ledger"
         if name and ledger.of_run(name):
-            why = "it is the run of one config; a sweep is its parent"
+            why = "it is the run of one config; the sweep is its parent"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
     return sweeps[-1]  # the latest round
 

@@ -1,4 +1,4 @@
-"""Summarise the records of a sweep: the same at its end, when shown again, and when tracked later."""
+"""Summarise the records of a sweep: at its end, when shown again, and when tracked later."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -150,6 +150,6 @@ def _compare(
         return compare_labelled(results, labels, failures, excluded, baseline)
     except InputError as fault:
         return NoComparison(str(fault))
-    except Exception as fault:  # a fault of the conclusions must not lose the results
+    except Exception as fault:  # failing conclusions must not lose the results
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")

@@ -1,4 +1,4 @@
-"""The content of a sweep's documents, and the sweep on the terminal."""
+"""The content of a sweep's documents, and of its terminal output."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
     yield from starmap(Statement, finalist_lines(summary.finalists))
     yield from gap_line(summary.gap)
     if summary.study and summary.study.stopped:
-        yield Statement("stopped", f"{summary.study.stopped}; with other settings the same command continues")
+        yield Statement("stopped", f"{summary.study.stopped}; the same command with other settings continues")
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:

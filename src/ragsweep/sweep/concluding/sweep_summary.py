@@ -1,4 +1,4 @@
-"""A sweep's results, and what they show, as data."""
+"""A sweep's results and conclusions, as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """A sweep's results, and what it shows."""
+    """A sweep's results and conclusions."""
 
     results: Sequence[Result]
     failures: Sequence[Failure]
@@ -29,7 +29,7 @@ class SweepSummary:
     jobs: Mapping[int, Result] = field(default_factory=dict)
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
-    gap: Gap | None = None  # the holdout results and the tune results of the same configs
+    gap: Gap | None = None  # between the holdout and tune results of the same configs
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
 
     @property
@@ -39,7 +39,7 @@ class SweepSummary:
 
     @property
     def verdict(self) -> SweepComparison | NoComparison | None:
-        """The comparison of the sweep's configs; None: nothing was measured, or the sweep was interrupted."""
+        """The comparison of the sweep's configs; None if nothing was measured, or the sweep was interrupted."""
         return self.conclusion.comparison
 
     @property

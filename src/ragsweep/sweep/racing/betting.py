@@ -68,19 +68,19 @@ class Betting:
     def check(self) -> None:
         """Raise ConfigError for a margin below 0 or as large as the spread, and for a level outside (0, 1)."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
-            raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
+            raise ConfigError(f"spread: must be a number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
-            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, given {self.margin!r}")
+            raise ConfigError(f"margin: must be at least 0 and less than {self.spread:g}, got {self.margin!r}")
         if not 0 < self.level < 1:
-            raise ConfigError(f"level: must lie between 0 and 1, given {self.level!r}")
+            raise ConfigError(f"level: must be between 0 and 1, got {self.level!r}")
 
     @property
     def guarantee(self) -> str:
         """The guarantee of the rule in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return (
-            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if what it gains does"
-            " not depend on how many questions a document has"
+            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if its gain does"
+            " not depend on the number of questions per document"
         )
 
     def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
@@ -88,7 +88,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-                before have fewer; they are needed, as they may have led.
+            earlier have fewer; they are needed, as they may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
@@ -120,18 +120,18 @@ class Betting:
 
     def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
         if groups is not None and len(groups) < values.shape[1]:
-            raise InputError(f"the clusters of {len(groups)} questions were given, and the scores of {values.shape[1]}")
+            raise InputError(f"got clusters of {len(groups)} questions, but scores of {values.shape[1]}")
         apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
         widest = float(apart.max(initial=0.0))
         if widest > self.spread * (1 + 1e-9):
             raise InputError(
-                f"two scores of one question are {widest:g} apart, and spread is {self.spread:g}: give the metric's"
-                " highest value less its lowest; a metric without bounds cannot be raced"
+                f"two scores of one question are {widest:g} apart, but spread is {self.spread:g}: use the metric's"
+                " highest minus its lowest value; a metric without bounds cannot be raced"
             )
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters in order; return for each question the start position of its cluster."""
+    """Number the clusters in order; return, for each question, the start position of its cluster."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -11,7 +11,7 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import strata
 
 SALT = "ragsweep.racing/1"
-"""Hashed with the seed and a cluster's name to order its questions."""
+"""Hashed with the seed and a cluster's name to order the questions."""
 
 
 class QuestionOrder(NamedTuple):
@@ -60,4 +60,4 @@ def _chance(cluster: str, seed: int, what: str) -> float:
 
 
 ordered = memoize_by_identity(order_questions)
-"""As order_questions, once for each sequence of questions."""
+"""Like order_questions, once per sequence of questions."""

@@ -1,4 +1,4 @@
-"""One config on a rung of a race."""
+"""Evaluate one config on a rung of a race."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ragsweep.evaluation.experiment import Experiment
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-"""Needs of metrics that are measured separately, and only for configs that are not dropped."""
+"""Requirements of metrics that are measured separately, and only for configs that are not dropped."""
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
     """Evaluate a config on the first questions of the race, in whole clusters.
 
-    Rankings are computed for all questions: they are a stage of the whole config, and need no call. Answers, and the
+    Rankings are computed for all questions: they are a stage of the whole config, and need no calls. Answers, and the
     verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
-    of an approximate index are measured at the end. The result is RACING and has the whole config's signature and
-    ``facts``, those of its whole dataset.
+    of an approximate index are measured at the end. The result is RACING and has the whole config's signature and the
+    ``facts`` of its whole dataset.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:

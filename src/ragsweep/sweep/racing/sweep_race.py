@@ -18,7 +18,7 @@ from ragsweep.sweep.racing.question_order import QuestionOrder, ordered
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace
 
-FREE = "nothing is asked by question here (no llm, no judge): a race would save nothing, and all configs are run whole"
+FREE = "no llm or judge is called per question: a race would save nothing, so all configs are run in full"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RacePlan:
 
 
 class RaceRecords(Protocol):
-    """The records of a running sweep, as its race reads and changes them."""
+    """A race's access to the records of a running sweep."""
 
     def results(self) -> dict[int, Result]:
         """Read the results of each config so far, by job number."""
@@ -45,7 +45,7 @@ class RaceRecords(Protocol):
         """Record the scores of a dropped config."""
 
     def end(self) -> None:
-        """Free what earlier rungs leave."""
+        """Free the storage of earlier rungs."""
 
     def report(self, text: str) -> None:
         """Print a line of progress."""
@@ -58,7 +58,7 @@ class SweepRace:
     plan: RacePlan
     rule: Betting
     block: int
-    has_cost: bool  # a question costs an answer or a verdict
+    has_cost: bool  # a question needs an answer or a verdict
     records: RaceRecords | None = None  # set when the sweep runs
 
     key = RUNG
@@ -142,15 +142,15 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
             if experiment.config[key] != first.config[key]:
                 raise ConfigError(f"{key}: cannot differ in a race")
         if experiment.dataset.golden.digest != first.dataset.golden.digest:
-            raise ConfigError(f"{WHERE}: all configs must be asked the same questions; {experiment.name} has others")
+            raise ConfigError(f"{WHERE}: all configs must have the same questions; {experiment.name} has others")
     name, questions = objectives(first.config)[0], first.dataset.golden.questions
     metric = next(metric for metric in first.metrics if metric.name == name)
     if metric.quantile is not None or metric.higher_is_better is None:
-        kind = "is a quantile, no mean" if metric.quantile is not None else "has no direction"
-        raise ConfigError(f"{WHERE}: objective={name} {kind}, and cannot be raced; choose another objective")
+        kind = "is a quantile, not a mean" if metric.quantile is not None else "has no direction"
+        raise ConfigError(f"{WHERE}: objective={name} {kind}, so it cannot be raced; choose another objective")
     if not 1 <= settings.block < len(questions):
         raise ConfigError(
-            f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, given {settings.block}"
+            f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, got {settings.block}"
         )
     order = ordered(questions, int(first.config["seed"]))
     in_order = [questions[n] for n in order.positions]

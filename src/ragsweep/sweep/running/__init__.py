@@ -1,1 +1,1 @@
-"""A job to its record: prepare, launch, evaluate, record, track."""
+"""From a job to its record: prepare, launch, evaluate, record, track."""

@@ -1,9 +1,8 @@
 """Outcomes of jobs on other machines: sent through the remote half of the store, recorded by the command.
 
 A worker on another machine has a store, but not the command's ledger. It puts each outcome into the object store, and
-the command records the available outcomes when its launcher returns or fails. So a worker that dies loses only its
-current job, and a command that dies loses nothing: the same command launches the jobs again, and skips those with an
-outcome.
+the command records the available outcomes when its launcher returns or fails. So a dying worker loses only its current
+job, and a dying command loses nothing: when repeated, it launches the jobs again, skipping those with an outcome.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
 
 ATTEMPTS = 10
-"""Most attempts of a worker to send an outcome, with pauses between."""
+"""Maximum attempts of a worker to send an outcome, with pauses between."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Outbox:
                 time.sleep(PAUSE)
             if self._remote.put(name, data) is not None:
                 return
-        raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is out of reach")
+        raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is unreachable")
 
     def receive(self, job: Job) -> Delivery | None:
         """Return an outcome; None if it is missing or corrupt, so that the job must be run again."""
@@ -76,7 +75,7 @@ class Outbox:
         try:
             return None if data is None else from_bytes(name, data)
         except InputError as fault:
-            self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job is run again")
+            self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job will be repeated")
             self.remove(job)
             return None
 
@@ -152,7 +151,7 @@ class Collector:
         delivery = outbox.receive(job)
         if delivery is None:
             lost = getattr(result, "_return_value", None) == DELIVERED
-            fault = RagsweepError(f"the outcome of job {job.number} is out of reach")
+            fault = RagsweepError(f"the outcome of job {job.number} is unreachable")
             return _failed(fault) if lost else result
         self._record(job, delivery)
         outbox.remove(job)

@@ -51,8 +51,8 @@ class HydraTask:
     sweep: str = ""
     context: RunContext | None = None
     body: Body | None = None
-    sent: Sweep | None = field(default=None, init=False)  # the sweep, if workers send outcomes to the command
-    result: str | BaseException = field(default="", init=False)  # of the body
+    sent: Sweep | None = field(default=None, init=False)  # the sweep whose workers send outcomes to the command
+    result: str | BaseException = field(default="", init=False)  # result of the body
     command: Holder = field(default_factory=myself, init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class HydraTask:
                 return self._run(config)
         finally:
             if not self.command.lives(0):
-                # Nothing reads the job's value: a worker of joblib would wait forever to write it.
+                # Nothing reads the job's value: a joblib worker would wait forever to write it.
                 signal.raise_signal(signal.SIGKILL)
 
     def _run(self, config: DictConfig) -> JobValue | str:

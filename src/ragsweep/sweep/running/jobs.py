@@ -47,7 +47,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assert sweep
     assigned = search is not None and is_own(search)  # the study decides which process runs a job
-    # The number of trials may have been raised since.
+    # The number of trials may have been raised in the meantime.
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
@@ -63,7 +63,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
             raise RagsweepError(f"{stored.name}: was dropped by the race")
         return job_value(context, job.number, stored, {})
     if claimed:
-        raise RagsweepError(f"{names[job.number]}: {claimed} works on it")
+        raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     before = context.session.services.meter.totals
@@ -88,7 +88,7 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's name as in its sweep, with masked secrets, and whether its result decides the next jobs."""
+    """Set a job's name as in its sweep, with secrets masked, and whether its result decides the next jobs."""
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
@@ -129,7 +129,7 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
         log_once(fault)
         writer.keep_failure(_failure(job, fault, started))
         if isinstance(fault, SystemExit):
-            raise RuntimeError(f"it called sys.exit({fault.code!r})") from fault
+            raise RuntimeError(f"the job called sys.exit({fault.code!r})") from fault
         raise
     except BaseException:
         if context.sweep:

@@ -17,10 +17,10 @@ Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
 """Run jobs with consecutive numbers; return the outcome of each."""
 
 Body = Callable[[Launch, Path], str]
-"""Runs the jobs of a sweep with a launcher, in the sweep's folder; returns why the last jobs did not run."""
+"""Run the jobs of a sweep with a launcher, in the sweep's folder; return why the last jobs did not run."""
 
 Launcher = Callable[[Body | None], str]
-"""Calls the body of a sweep with a launcher and returns its result; without a body, Hydra's sweeper runs the jobs."""
+"""Call the body of a sweep with a launcher and return its result; without a body, Hydra's sweeper runs the jobs."""
 
 
 def launch_batches(

@@ -33,7 +33,7 @@ _FLOAT = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Dumps YAML that OmegaConf reads back unchanged."""
+    """Dump YAML that OmegaConf reads back unchanged."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
@@ -44,7 +44,7 @@ class JobLoop:
 
     Args:
         command: The command.
-        first: Its first job, whose config fixes the time in the names of all folders.
+        first: Its first job, whose config fixes the time in all folder names.
         secrets: The values to mask in the files of jobs.
     """
 

@@ -21,7 +21,7 @@ from ragsweep.sweep.running.recording import log_outcome, log_single
 
 SWEEP_TAG = "ragsweep.sweep"
 NAMES_TAG = "ragsweep.names"
-"""The tag of the name that the user gave to a run."""
+"""The tag with a run's user-defined name."""
 
 
 class RunContents(Protocol):
@@ -47,7 +47,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     """Reopen a sweep's parent run, upload its missing records, and end its runs without a record.
 
     If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
-    machines may be working on it, whose runs have no record here.
+    machines, whose runs have no record here, may be working on it.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -55,7 +55,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     else:
         ledger.forget_runs(sweep.id)
         parent = open_parent(ledger, tracker, sweep, None)
-    # Claims are read before records: in the other order, a job that ends in between would be in neither list.
+    # Claims are read before records; otherwise a job that ends in between would be in neither list.
     claimed = [*ledger.claims.jobs(sweep.id), *ledger.claims.jobs(sweep.id, FINALIST)]
     at_work = [job_tag(claim.kind, claim.number) for claim in claimed if claim.lives]
     untracked = ledger.untracked(sweep.id)
@@ -105,10 +105,10 @@ def end_abandoned(context: RunContext) -> None:
         if sweep.tracker != tracker.identity:
             continue
         with _alone(ledger, sweep) as other:
-            if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed meanwhile
+            if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed in the meantime
                 continue
             terminal.line(
-                "killed", f'"{sweep.name}" was left unfinished by a process that died; repeat its command to continue'
+                "killed", f'"{sweep.name}" was interrupted when its process died; repeat its command to continue'
             )
             try:
                 if sweep.parent:
@@ -132,14 +132,14 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
             continue
         with _alone(ledger, sweep) as other:
             if other:
-                terminal.line("running", f'"{sweep.name}" is left alone: {other} works on it')
+                terminal.line("running", f'"{sweep.name}" is skipped: {other} is working on it')
             else:
                 found = sync_sweep(ledger, tracker, sweep, contents)
                 sent, traced = sent + len(found), traced + _count_traced(found)
     singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
     found = [record for record in singles if _sync_single(ledger, tracker, record, contents)]
     if traced := traced + _count_traced(found):
-        terminal.line("traces", f"those of {traced} results are not in the ledger, so not sent; rerun=true makes them")
+        terminal.line("traces", f"those of {traced} results are not in the ledger; rerun=true recreates them")
     return sent + len(found)
 
 
@@ -160,7 +160,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep exclusively; yield the other holder, if any, without waiting, since it may run for hours."""
+    """Claim a sweep exclusively, or yield its current holder without waiting, since that may run for hours."""
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
         yield ledger.claims.claim(key) or ledger.claims.claim(command)
@@ -236,7 +236,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
-    """Tag a run with the names that the user has given to its record."""
+    """Tag a run with the user-defined names of its record."""
     if names := ledger.names.of(target):
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 

@@ -1,4 +1,4 @@
-"""One multirun: opened or resumed, and run until each job has a record."""
+"""One multirun: open or resume it, and run it until each job has a record."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ragsweep.sweep.racing.sweep_race import SweepRace
 
 ATTEMPTS = 3
-"""Most attempts at a job whose process dies."""
+"""Maximum attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that are not run now; unsuccessful ones are run when the command is repeated."""
+"""Statuses of jobs to skip; unsuccessful ones are run when the command is repeated."""
 
 
 class Ending(NamedTuple):
@@ -50,7 +50,7 @@ class Ending(NamedTuple):
 
 @dataclass
 class Multirun:
-    """A multirun whose jobs are known in advance: it is opened, runs its jobs, and leaves their records."""
+    """A multirun with jobs known in advance: open it, run its jobs, and keep their records."""
 
     command: Command
     context: RunContext
@@ -59,7 +59,7 @@ class Multirun:
     race: SweepRace | None = None
 
     def __post_init__(self) -> None:
-        """Give short names to parts of the context."""
+        """Set short aliases for parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.values: Mapping[str, Any] = self.jobs[0].config.values
@@ -79,7 +79,7 @@ class Multirun:
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a sweep; return it, and whether it is finished already."""
+        """Open, resume or join a sweep; return it, and whether it is already finished."""
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
             self._give_name(sweep)
@@ -96,10 +96,10 @@ class Multirun:
         if not finished or self.ledger.is_writable:
             taken = self.ledger.claims.claim(ClaimKey(COMMAND, sweep.id))
         if taken and not self.is_shared:
-            raise RagsweepError(f"this sweep is running: {taken} works on it; wait for it, or give rerun=true")
+            raise RagsweepError(f"this sweep is running: {taken} is working on it; wait, or set rerun=true")
         if taken:
             self.ledger.claims.join_sweep(sweep.id)
-            self.terminal.line("join", f"{taken} works on this search as well")
+            self.terminal.line("join", f"{taken} is also working on this search")
         elif finished:
             return sweep, True
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
@@ -123,7 +123,7 @@ class Multirun:
         """Reopen the failed jobs of a sweep; return it, and a description of its progress."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
-        return sweep, f"{done} of {len(sweep.jobs)} configs are done already"
+        return sweep, f"{done} of {len(sweep.jobs)} configs are already done"
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Multirun:
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs without a record, with the reason."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
-        return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]
+        return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:

@@ -24,7 +24,7 @@ class LedgerRace:
         OutcomeWriter(self.context, job).keep_dropped(result)
 
     def end(self) -> None:
-        """Free what earlier rungs leave."""
+        """Free the storage of earlier rungs."""
         self.context.ledger.drop_unused()
 
     def report(self, text: str) -> None:

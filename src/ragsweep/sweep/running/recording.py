@@ -1,4 +1,4 @@
-"""Write the outcome of a job: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
+"""Write a job's outcome: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext, TrackedContent
 
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
-"""Keys of a config that reading its results requires: names of metrics, numbers."""
+"""Config keys that are required to read its results: names of metrics, numbers."""
 
 _KEYED = ("config", "metrics", "first_stage")
-"""Mappings of a result whose keys are names of settings and metrics."""
+"""Mappings in a result whose keys are names of settings and metrics."""
 
 Outcome = TypeVar("Outcome", Result, Failure)
 

@@ -68,12 +68,12 @@ class JudgedContexts(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        """Describe it in one sentence."""
+        """Describe the share in one sentence."""
         share = f"judged@{self.depth}: {number(100 * self.share)} % of what both retrieved"
         if self.low == self.high:
             return f"{share}; the rest cannot change the difference of ndcg@{self.depth}"
         bounds = f"between {signed(self.low)} and {signed(self.high)}"
-        return f"{share}; whichever of the rest is relevant, the difference of ndcg@{self.depth} lies {bounds}"
+        return f"{share}; depending on the rest, the difference of ndcg@{self.depth} is {bounds}"
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:

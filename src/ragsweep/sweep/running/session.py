@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.job import Job
 
 EXPECTED = frozenset({"distractors", "section", "count"})
-"""Needs of metrics that the digest of a golden set does not cover."""
+"""Requirements of metrics that a golden set's digest does not cover."""
 
 
 class MetricSet(NamedTuple):
@@ -156,7 +156,7 @@ class Session:
         drawn = self._load(node, share)
         if typed in (None, ALL) and not searching:
             return drawn
-        # Partition before sampling: a question that a sample shows to a search is never in the full holdout.
+        # Partition before sampling: a sampled question of a search is never in the full holdout.
         whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # cached
@@ -227,7 +227,7 @@ class Session:
         limits = plain["budget"] or {}
         for key in limits:
             if key not in LIMITS:
-                raise ConfigError(f"budget.{key}: no such limit{nearest(key, LIMITS)}")
+                raise ConfigError(f"budget.{key}: unknown limit{nearest(key, LIMITS)}")
         budget = Budget(**limits)
         budget.check()
         if self.services.meter.limit(budget, prices.money, prices.currency):
@@ -253,7 +253,7 @@ class Session:
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
         rules = dict(nodes or {})
         if not isinstance(enforced := rules.pop(ENFORCE, False), bool):
-            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, got {enforced!r}")
         return {name: built.value for name, built in self._built(rules, "targets").items()}
 
     def _metrics(self, plain: Mapping[str, Any]) -> MetricSet:
@@ -264,7 +264,7 @@ class Session:
             for name, part in built.items():
                 check_members(part.value, (Metric,), f"metrics.{name}")
                 if unknown := sorted(set(part.value.needs) - set(NEEDS)):
-                    raise ConfigError(f"metrics.{name}: needs names {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
+                    raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
             parts = list(built.values())
             judged = {part.value.name: part for part in parts if isinstance(part.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
@@ -275,22 +275,21 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     """Open a session on the store that a config names. Raises ConfigError for invalid settings."""
     path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
     if not isinstance(path, str) or not path:
-        raise ConfigError(f"store.path: must be a folder, given {path!r}")
+        raise ConfigError(f"store.path: must be a folder, got {path!r}")
     if not isinstance(stages, bool):
-        raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
+        raise ConfigError(f"store.stages: must be true or false, got {stages!r}")
     check_compute(compute := values.get("compute", LOCAL))
     shards = RayShards() if compute == RAY else None
     folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal), shards=shards)
     if (workers := values["store"].get("worker_path")) is not None:
         if not isinstance(workers, str) or not workers:
-            raise ConfigError(f"store.worker_path: must be a folder, given {workers!r}")
+            raise ConfigError(f"store.worker_path: must be a folder, got {workers!r}")
         if url is None:
             raise ConfigError(
-                "store.worker_path: needs store.remote, through which jobs with a folder of their own send what they"
-                " compute"
+                "store.worker_path: needs store.remote, through which jobs with their own folder send their results"
             )
     if url is not None and not stages:
-        raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
+        raise ConfigError("store.remote: shares stage results, but store.stages=false keeps none")
 
     def warn(text: str) -> None:  # looked up at each warning: a progress line may be active by then
         executor.listener.warned(text)

@@ -1,7 +1,7 @@
 """SLURM support: the states of jobs by squeue, and the preemption of jobs.
 
-submitit reads the jobs' states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a
-killed job; with accounting it detects it after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
+submitit reads job states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a killed
+job; with accounting it detects the kill after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
 everywhere.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.launching import Launch
 
 POLL = 10.0
-"""Seconds between two calls of squeue."""
+"""Seconds between calls of squeue."""
 
 PATIENCE = 30.0
 """Timeout in seconds of a SLURM command, which retries for minutes while the controller is down."""
@@ -39,7 +39,7 @@ LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 )
-"""Final states of a job; SLURM lists it for some more minutes."""
+"""Final states of a job, which SLURM lists for a few more minutes."""
 
 GONE = "COMPLETED"
 """The state of a job that SLURM no longer lists."""
@@ -129,7 +129,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
 
 @contextmanager
 def _watching() -> Iterator[SlurmQueue]:
-    """Make submitit look jobs up in our queue."""
+    """Make submitit use our queue for job states."""
     from submitit import SlurmJob
 
     kind: Any = SlurmJob

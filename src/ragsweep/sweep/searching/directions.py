@@ -22,7 +22,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     """Set the direction of each objective if none is configured.
 
     Raises:
-        ConfigError: A direction is wrong or unknown, or a constraint names a metric that is not measured.
+        ConfigError: A direction is wrong or unknown, or a constraint names an unmeasured metric.
     """
     settings = dict(command.search or {})
     # The finalists may differ when a search is repeated: they only matter at its end.
@@ -34,13 +34,13 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
     if len(listed) != len(names):
         raise ConfigError(
-            f"hydra.sweeper.direction: {len(listed)} for {len(names)} objectives; leave it out, or give one for each"
+            f"hydra.sweeper.direction: {len(listed)} for {len(names)} objectives; omit it, or specify one for each"
         )
     directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
     for line in settings.get("constraints") or []:
         bounded = re.split("[<>]", str(line))[0].strip()
         if bounded not in higher:
-            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, given "{line}"')
+            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, got "{line}"')
     settings["direction"] = directions if len(directions) > 1 else directions[0]
     with one_sentence():  # a race is prepared elsewhere
         SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
@@ -50,8 +50,8 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
 def _direction(name: str, higher: bool | None, typed: str | None) -> str:
     direction = {True: "maximize", False: "minimize", None: typed}[higher]
     if direction is None:
-        raise ConfigError(f"objective={name}: has no direction; give hydra.sweeper.direction")
+        raise ConfigError(f"objective={name}: has no direction; set hydra.sweeper.direction")
     if typed not in (direction, None):
         better = "higher" if higher else "lower"
-        raise ConfigError(f"objective={name} is better when {better}; leave hydra.sweeper.direction out")
+        raise ConfigError(f"objective={name} is better when {better}; omit hydra.sweeper.direction")
     return direction

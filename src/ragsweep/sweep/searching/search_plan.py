@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 Part = tuple[str, str]
-"""A stage and the digest of a spec: nodes of one part differ in their inputs only."""
+"""A stage and the digest of a spec: nodes of one part differ only in their inputs."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class SearchSize:
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
     """Bound the work of a search from above; None for a sweeper whose space is unknown.
 
-    ``experiments`` are those of the command's jobs. Combinations of options that these do not show, such as each
-    embedder beside a retriever that embeds, are prepared as well; those that cannot work are skipped.
+    ``experiments`` are those of the command's jobs. Combinations of options that these do not include, such as each
+    embedder with a retriever that embeds, are prepared as well; combinations that cannot work are skipped.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -66,7 +66,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List overrides with each choice, combined with the choices of the other parameters that have most stages."""
+    """List overrides with each choice, combined with the choices of the other parameters that have the most stages."""
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
     for parameter, probes in space.probes_by_parameter():
@@ -87,9 +87,8 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
     """Bound the work of a search from above.
 
-    Each part is counted once for each combination of the parts below it that the space allows, and no stage has more
-    nodes or takes longer than ``size.trials`` times the config with most. Stored results of the given configs are not
-    counted.
+    Each part is counted once per combination of the parts below it that the space allows, and no stage has more nodes
+    or takes longer than ``size.trials`` times the largest config. Stored results of the given configs are not counted.
 
     Args:
         experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
@@ -207,7 +206,7 @@ def _part(node: Node) -> Part:
 
 
 def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
-    """Return the highest charge of one config, and its rows, by stage."""
+    """Return the highest charge of any config, and its rows, by stage."""
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:
         if one.graph.paid_stages:

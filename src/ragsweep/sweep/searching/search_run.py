@@ -52,7 +52,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
-            terminal.line("waits", f"{taken} opens or closes this search")
+            terminal.line("waits", f"{taken} is opening or closing this search")
             reported = True
         time.sleep(0.1)
     try:
@@ -68,8 +68,8 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
         return ""
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     if not others:
-        return "another process has closed this search already"
-    return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"
+        return "another process has already closed this search"
+    return f"{' and '.join(map(str, others))} still working on this search; the last to finish writes the verdict"
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
@@ -144,7 +144,7 @@ class Search(Multirun):
         self.ledger.set_jobs(sweep.id, names)
         done = len(self.ledger.jobs(sweep.id, *DONE))
         sweep = replace(sweep, jobs=((),) * len(names), names=names)
-        return sweep, f"{done} of {len(names)} trials are done already"
+        return sweep, f"{done} of {len(names)} trials are already done"
 
     def _launch(self) -> str:
         return super()._launch() if is_own(self.settings) else self.launcher(None)

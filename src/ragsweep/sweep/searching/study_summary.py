@@ -1,4 +1,4 @@
-"""The summary of a search's study, as the sweeper exports it beside the ledger."""
+"""The summary of a search's study, as exported by the sweeper next to the ledger."""
 
 import json
 from collections.abc import Mapping
