@@ -262,7 +262,7 @@ def nightly(*values: object) -> object:
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),
         nightly([TWO, "seed=0,1"], "seed: cannot differ in a race"),
         ([TWO, "dataset.limit=20,30"], "must have the same questions"),
-        nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares one number"),
+        nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares a single number"),
         ([TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"),
         nightly([TWO, "store.stages=false"], "store.stages=false: a race"),
         nightly([TWO, "questions.until=8"], "questions.until: is set by a race"),
