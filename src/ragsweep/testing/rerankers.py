@@ -33,7 +33,7 @@ class RerankerContract(Contract):
     part: Callable[[], Reranker]  # it may return the same instance for every test
 
     def test_candidates_are_counted_from_zero(self) -> None:
-        """``candidates`` is the number of chunks to rerank; 0 leaves the ranking as it is."""
+        """``candidates`` is the number of chunks to rerank; 0 leaves the ranking unchanged."""
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
