@@ -147,7 +147,7 @@ class MetricContract(Contract):
         np.testing.assert_array_equal(missing, scores.reasons != "")
         if "judge" not in self.metric.needs and not isinstance(self.metric, JudgedMetric):  # a judge may fail otherwise
             own = {str(reason) for reason in scores.reasons if reason} - _REASONS
-            assert not own, f"{own} would count as failed measurements; give reasons of ragsweep.core.missing"
+            assert not own, f"{own} would count as failed measurements; use reasons of ragsweep.core.missing"
         measured = scores.values[~missing]
         assert lowest is None or (measured >= lowest).all()
         assert highest is None or (measured <= highest).all()
