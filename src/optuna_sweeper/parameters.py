@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Most values of a range; more indicate a mistyped range."""
+"""Maximum values of a range; more indicate a mistyped range."""
 
 
 @dataclass(frozen=True)

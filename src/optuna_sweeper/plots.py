@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Most parameters of one plot, the most important first."""
+"""Maximum parameters of one plot, the most important first."""
 MOST_PAIRS = 3
-"""Most parameters for a plot of all pairs."""
+"""Maximum parameters for a plot of all pairs."""
 ROW = 6
 """Panels per row."""
 LONGEST = 24

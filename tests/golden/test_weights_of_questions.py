@@ -69,8 +69,8 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weight", "fact"),
     [
-        (-2, '"weight" is -2; give a number above 0, or remove the question'),
-        (0, '"weight" is 0; give a number above 0, or remove the question'),
+        (-2, '"weight" is -2; use a number above 0, or remove the question'),
+        (0, '"weight" is 0; use a number above 0, or remove the question'),
         ("often", '"weight" is "often", not a number'),
         (True, r'"weight" is "?true"?, not a number'),
         (1e12, r'"weight" is 1000000000000.0, which is beyond 1e\+09'),

@@ -24,7 +24,7 @@ def constant(**amounts: Sequence[float]) -> ConfigCosts:
 
 
 def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Sequence[float]) -> ConfigCosts:
-    """Return configs with a cost by question; with ``value``, ``low``, ``high`` it is a quantile, not a mean of them."""
+    """Return configs with a cost by question; with ``value``, ``low``, ``high`` it is a quantile, no mean of them."""
     results = []
     for n, column in enumerate(columns):
         one = one_metric(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})

@@ -36,7 +36,7 @@ from ragsweep.sweep.running.retrieved import judged_contexts
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.compare/1"
-MOST_QUESTIONS = 3  # most questions named on either side in the terminal
+MOST_QUESTIONS = 3  # maximum questions named on either side in the terminal
 _COLUMNS = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
 _NUMBERS = (
     *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),

@@ -54,7 +54,7 @@ def write_report(report: PairReport, folder: Path) -> None:
         for name, content in contents.items():
             replace_file(folder / name, content)
     except OSError as fault:
-        raise InputError(f"--report: {folder}: cannot be written: {fault.strerror}; give another folder") from fault
+        raise InputError(f"--report: {folder}: cannot be written: {fault.strerror}; use another folder") from fault
 
 
 def _found(report: PairReport) -> Iterator[Block]:

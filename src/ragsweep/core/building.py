@@ -62,7 +62,7 @@ class Builder:
         return self._made[key]
 
     def _nested(self, value: Any, where: str) -> Any:
-        """Build the parts inside a value; leave the rest as it is."""
+        """Build the parts inside a value; leave the rest unchanged."""
         if isinstance(value, Mapping):
             if "_target_" in value:
                 return self.build(value, where)

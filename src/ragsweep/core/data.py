@@ -271,7 +271,7 @@ class EvaluationView:
 
     Evidence arrays run over the evidences of all questions (relevant ones only, grade > 0). ``first_rank`` is the first
     1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where one chunk
-    covers several evidences: these are spread over following ranks, one a rank, so that no list beats the ideal one.
+    covers several evidences: these are spread over following ranks, one per rank, so that no list beats the ideal one.
     """
 
     questions: Sequence[Question]

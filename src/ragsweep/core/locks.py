@@ -27,7 +27,7 @@ class Locks:
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the named lock inside the block; call ``waiting`` once if another process holds it."""
+        """Acquire the named lock for the block; call ``waiting`` once if another process holds it."""
         byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         if not self._held.get(byte):
             try:

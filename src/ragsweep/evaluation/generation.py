@@ -107,7 +107,7 @@ class Context:
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
-    """Return the names and texts of a context's chunks, without padding."""
+    """Return the chunks of contexts as passages, without padding."""
     positions = [row[row != NO_CHUNK].tolist() for row in context.positions]
     return [
         tuple(Passage(name, names.chunks.text(position)) for name, position in zip(*one, strict=True))

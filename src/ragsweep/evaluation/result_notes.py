@@ -80,7 +80,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
     if len(models) > 1:  # at one address
-        yield f"the answers come from several models ({', '.join(models)}): the service changed its model; name one"
+        yield f"the answers come from several models ({', '.join(models)}): the service changed its model; pin one"
 
 
 def _smaller_chunks(embeddings: Embeddings, size: object) -> str:

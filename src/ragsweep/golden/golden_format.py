@@ -94,7 +94,7 @@ def read_weight(row: Row) -> float | None:
     """Read a question's weight; None if absent. Any value except a number above 0 is a fault of the row."""
     weight = row.number("weight", 1.0)
     if weight <= 0:
-        row.fault(f'"weight" is {weight:g}; give a number above 0, or remove the question')
+        row.fault(f'"weight" is {weight:g}; use a number above 0, or remove the question')
     return weight if "weight" in row else None
 
 

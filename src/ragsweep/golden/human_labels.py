@@ -42,7 +42,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
         labels.append(HumanLabel(question, metric, number, run, answer, row.where))
     faults.raise_any()
     if not labels:
-        raise InputError(f"{path}: contains no {column}; give rows with question_id, metric and {column}")
+        raise InputError(f"{path}: contains no {column}; use rows with question_id, metric and {column}")
     return labels
 
 

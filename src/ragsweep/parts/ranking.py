@@ -135,7 +135,7 @@ def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
 def check_min_score(least: float | None) -> None:
     """Raise ConfigError for NaN."""
     if least is not None and np.isnan(least):
-        raise ConfigError("retriever.min_score is NaN; give a number, or null for no threshold")
+        raise ConfigError("retriever.min_score is NaN; use a number, or null for no threshold")
 
 
 def empty_rankings(questions: int, depth: int) -> Rankings:

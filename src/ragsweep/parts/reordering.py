@@ -34,7 +34,7 @@ class Reordering(NamedTuple):
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
         if self.min_score is not None and np.isnan(self.min_score):
-            raise ConfigError("reranker.min_score is NaN; give a number, or null for no threshold")
+            raise ConfigError("reranker.min_score is NaN; use a number, or null for no threshold")
 
 
 def reordering_of(part: Any) -> Reordering:

@@ -6,7 +6,7 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Usage
 
 QUOTED = 160
-"""Most characters of a response that an error quotes."""
+"""Maximum characters of a response that an error quotes."""
 
 
 class CallError(RagsweepError):

@@ -93,7 +93,7 @@ def choose(
 
     Args:
         beliefs: About the configs' true means.
-        costs: Of the same configs.
+        costs: The costs of these configs.
         constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
         beyond the limit.
         loss: The tolerated mean loss against the best, in the unit of the means.

@@ -153,7 +153,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
     owners = [row for row, known in enumerate(names) if name in known]
     owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]
     if len(owners) > 1:
-        raise InputError(f'labels: the run "{name}" matches {len(owners)} configs; give a longer prefix of the run id')
+        raise InputError(f'labels: the run "{name}" matches {len(owners)} configs; use a longer prefix of the run id')
     return owners[0] if owners else None
 
 

@@ -40,17 +40,17 @@ def assert_lawful(spans: Spans, corpus: Corpus) -> None:
 
 
 class ChunkerContract(Contract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
+    """The contract of a chunker: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], Chunker]
 
     def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
-        """For documents of every kind."""
+        """Check documents of every kind."""
         corpus = _corpus(texts())
         assert_lawful(self.part().split(corpus), corpus)
 
     def test_a_document_is_split_alike_in_any_corpus(self) -> None:
-        """A document's chunks depend on its text alone."""
+        """Check that a document's chunks depend only on its text."""
         corpus = _corpus(texts(10))
         together = self.part().split(corpus)
         for document, text in enumerate(corpus.texts):

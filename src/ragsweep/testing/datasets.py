@@ -7,25 +7,25 @@ from ragsweep.testing.contract import Contract
 
 
 class DatasetContract(Contract):
-    """Inherit, and set ``part`` to a function that returns a reader of a small dataset."""
+    """The contract of a dataset reader: set ``part`` to a function that returns a reader of a small dataset."""
 
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Ids join results."""
+        """Check the ids, by which results are joined."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Each has a title and a text, which may be empty; labels of other documents are errors, or dropped."""
+        """Check documents, whose title and text may be empty; labels of other documents are errors, or dropped."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Digests identify results."""
+        """Check the digests, which identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

@@ -13,7 +13,7 @@ TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LON
 
 
 class EmbedderContract(Contract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+    """The contract of an embedder: set ``part`` to your class, or to a method that returns an instance.
 
     ``tolerance`` bounds how far a value may differ between batches; it is larger in half precision.
     """
@@ -23,11 +23,11 @@ class EmbedderContract(Contract):
     part: Callable[[], Embedder]  # it may return the same instance for every test
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises this kind of part by its methods."""
+        """Check the methods by which the pipeline recognises this kind of part."""
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """In float32, whatever dtype the model uses; an empty list is accepted."""
+        """Check that vectors are float32, whatever dtype the model uses; an empty list is accepted."""
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32
@@ -37,7 +37,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """There is one count per text; a long text has more tokens than a short one."""
+        """Check that there is one count per text, and that a long text has more tokens than a short one."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32
@@ -45,7 +45,7 @@ class EmbedderContract(Contract):
         assert tokens[4] > tokens[0]
 
     def test_a_text_is_embedded_alike_in_any_batch(self) -> None:
-        """And in any order, within the tolerance; the same batch gives equal vectors."""
+        """Check batches and orders, within the tolerance; the same batch gives equal vectors."""
         part = self.part()
         together = part.embed_documents(TEXTS).vectors
         np.testing.assert_array_equal(part.embed_documents(TEXTS).vectors, together)

@@ -32,7 +32,7 @@ def content(answer: Answer) -> tuple[object, ...]:
 
 
 class GeneratorContract(Contract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+    """The contract of a generator: set ``part`` to your class, or to a method that returns an instance.
 
     ``repeatable`` False: the answer to one request may vary, because a service samples it.
     """
@@ -42,7 +42,7 @@ class GeneratorContract(Contract):
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Including requests without context, without a question, with a history, and with an empty passage."""
+        """Check requests without context, without a question, with a history, and with an empty passage, too."""
         for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)
@@ -51,11 +51,11 @@ class GeneratorContract(Contract):
             assert answer.failed or answer.seconds >= 0, "latency is computed from the seconds of an answer"
 
     def test_no_requests_no_answers(self) -> None:
-        """No model needs to be loaded."""
+        """Check an empty batch, which needs no model."""
         assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Answers are stored by request: they are the same in every batch and order."""
+        """Check every batch and order, because answers are stored by request."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()
@@ -65,7 +65,7 @@ class GeneratorContract(Contract):
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """If the class's traits have ``needs_context``."""
+        """Check abstention if the class's traits have ``needs_context``."""
         part = self.part()
         if traits_of(part).needs_context:
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
@@ -73,7 +73,7 @@ class GeneratorContract(Contract):
             assert answer.text == ""
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
-        """If the class estimates it; NaN is unknown."""
+        """Check the estimate if the class has one; NaN is unknown."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = collect(part.generate, REQUESTS[:1])[0].usage

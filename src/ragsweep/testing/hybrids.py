@@ -22,35 +22,35 @@ def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
 
 
 class HybridRetrieverContract(Contract):
-    """Inherit, and override ``part`` with a method that returns an instance with two legs or more."""
+    """The contract of a hybrid: override ``part`` with a method that returns an instance with at least two legs."""
 
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises a hybrid by its legs."""
+        """Check the legs, by which the pipeline recognises a hybrid."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """At every depth."""
+        """Check rankings of every depth."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """At full depth, every chunk of a leg is ranked."""
+        """Check that every chunk of a leg is ranked at full depth, and no other."""
         legs = self._legs()
         for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
             candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}
             assert set(fused) - {NO_CHUNK} == candidates - {NO_CHUNK}
 
     def test_the_order_of_the_legs_does_not_matter(self) -> None:
-        """Legs are identified by their names."""
+        """Check that legs are identified only by their names."""
         legs = self._legs()
         assert_equal(self.part().fuse(dict(reversed(legs.items())), 20), self.part().fuse(legs, 20))
 
     def test_a_question_is_fused_alike_in_any_batch(self) -> None:
-        """Rows are stored one by one and read in any batch."""
+        """Check every batch, because rows are stored one by one."""
         legs = self._legs()
         together = self.part().fuse(legs, 20)
         for row in range(len(together.positions)):
@@ -59,7 +59,7 @@ class HybridRetrieverContract(Contract):
             assert_equal(self.part().fuse(alone, 20), Rankings(together.positions[own], together.scores[own]))
 
     def test_nothing_found_gives_empty_rankings(self) -> None:
-        """All legs may return nothing for a question."""
+        """Check a question for which no leg returns anything."""
         empty = Rankings(np.full((2, 4), NO_CHUNK, np.int32), np.full((2, 4), -np.inf, np.float32))
         fused = self.part().fuse(dict.fromkeys(self.part().legs, empty), 3)
         assert_lawful(fused, 3, CHUNKS)

@@ -10,7 +10,7 @@ from ragsweep.testing.rankings import RankingContract, assert_equal, assert_lawf
 
 
 class VectorIndexContract(RankingContract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+    """The contract of a vector index: set ``part`` to your class, or to a method that returns an instance.
 
     Set ``exact = False`` for an index that may miss neighbours. Scores are inner products in any case.
     """
@@ -37,18 +37,18 @@ class VectorIndexContract(RankingContract):
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises this kind of part by its methods."""
+        """Check the methods by which the pipeline recognises this kind of part."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:
-        """They may be a memory-mapped file."""
+        """Check read-only vectors, such as a memory-mapped file."""
         part, vectors = self.part(), self.chunks()
         vectors.flags.writeable = False
         rankings = part.search(part.build(vectors), vectors, self.queries(), 10)
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """A corpus may be very small, or have no text."""
+        """Check a very small corpus, and one without text."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)
@@ -56,14 +56,14 @@ class VectorIndexContract(RankingContract):
             assert (rankings.positions[:, :number] == 0).all(), f"{number} vectors: {rankings.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
-        """Among vectors of equal length none is nearer than the vector itself, or its first copy."""
+        """Check that no vector of equal length is nearer than the vector itself, or its first copy."""
         vectors = self.chunks()
         nearest = self.rank_anew(vectors, 1).positions[:, 0]
         share = float(np.mean(np.all(vectors[nearest] == vectors, axis=1)))
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
-        """The scores of two indexes are comparable; an exact index finds the largest."""
+        """Check that scores are comparable between indexes; an exact index finds the largest."""
         rankings = self.rank_anew(self.queries(), 10)
         products = self.queries().astype(np.float64) @ self.chunks().astype(np.float64).T
         for row, (positions, scores) in enumerate(zip(rankings.positions, rankings.scores, strict=True)):

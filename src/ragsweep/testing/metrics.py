@@ -87,7 +87,7 @@ class MetricContract(Contract):
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """A name that MLflow accepts, needs, a unit, a direction, bounds and, for a quantile, a share."""
+        """Check the name, which MLflow must accept, needs, unit, direction, bounds and, for a quantile, its share."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
         assert set("@[]{}").isdisjoint(self.metric.name)
@@ -99,22 +99,22 @@ class MetricContract(Contract):
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """There is one value and one reason per question; a reason if and only if the value is NaN."""
+        """Check that there is one value and one reason per question, and a reason exactly where the value is NaN."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_empty_rankings_are_scored(self) -> None:
-        """A retriever that returns nothing is a result, not an error."""
+        """Check a retriever that returns nothing, which is a result and not an error."""
         self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))
 
     def test_no_questions_give_no_scores(self) -> None:
-        """An empty partition is not an error."""
+        """Check an empty partition, which is not an error."""
         self._check(self.metric.score(example(order=[])), 0)
         self._check(self.metric.score(answered([], self.metric)), 0)
 
     def test_order_of_questions_is_irrelevant(self) -> None:
-        """A question's score depends only on that question."""
+        """Check that a question's score depends only on that question."""
         turned = list(reversed(range(len(_QUESTIONS))))
         self._compare(self.metric.score(example()), self.metric.score(example(turned)), turned)
         turned = list(reversed(range(len(ROWS))))
@@ -122,14 +122,14 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """A question with a failed answer has no score, and the failure as reason."""
+        """Check that a question with a failed answer has no score, and the failure as its reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]
             assert "timed out" in reasons[failed]
 
     def test_some_question_of_the_example_is_scored(self) -> None:
-        """A metric that needs nothing beyond retrieval must not be NaN throughout."""
+        """Check that a metric that needs nothing beyond retrieval is not always NaN."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
         if set(self.metric.needs) <= {"answer", "reference", "keywords"}:
@@ -147,7 +147,7 @@ class MetricContract(Contract):
         np.testing.assert_array_equal(missing, scores.reasons != "")
         if "judge" not in self.metric.needs and not isinstance(self.metric, JudgedMetric):  # a judge may fail otherwise
             own = {str(reason) for reason in scores.reasons if reason} - _REASONS
-            assert not own, f"{own} would count as failed measurements; give reasons of ragsweep.core.missing"
+            assert not own, f"{own} would count as failed measurements; use reasons of ragsweep.core.missing"
         measured = scores.values[~missing]
         assert lowest is None or (measured >= lowest).all()
         assert highest is None or (measured <= highest).all()

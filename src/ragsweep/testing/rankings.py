@@ -74,17 +74,17 @@ class RankingContract(Contract, ABC):
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """For every query and depth."""
+        """Check rankings for every query and depth."""
         number = len(self.chunks())
         for depth in (1, 3, number, 3 * number):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """The result still has its depth."""
+        """Check an empty batch, whose result still has its depth."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
-        """Rows are stored one by one and read in any batch."""
+        """Check every batch, because rows are stored one by one."""
         part, queries = self.part(), self.queries()
         index = part.build(self.chunks())
         together = self.rank(part, index, self.chunks(), queries, 5)
@@ -93,12 +93,12 @@ class RankingContract(Contract, ABC):
             assert_equal(alone, Rankings(together.positions[row : row + 1], together.scores[row : row + 1]))
 
     def test_a_stored_index_serves_another_instance(self) -> None:
-        """``build`` returns everything that ranking needs, as named arrays."""
+        """Check that ``build`` returns everything needed for ranking, as named arrays."""
         index = store_and_load(self.part().build(self.chunks()))
         assert_equal(self.rank(self.part(), index, self.chunks(), self.queries(), 5), self.rank_anew(self.queries(), 5))
 
     def test_an_instance_serves_two_indexes(self) -> None:
-        """One instance may serve several chunkings."""
+        """Check that one instance can serve several chunkings."""
         part, chunks, reverse = self.part(), self.chunks(), self.chunks()[::-1]
         index, reverse_index = part.build(chunks), part.build(reverse)
         self.rank(part, reverse_index, reverse, self.queries(), 5)

@@ -23,7 +23,7 @@ PAIRS = (
 
 
 class RerankerContract(Contract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+    """The contract of a reranker: set ``part`` to your class, or to a method that returns an instance.
 
     ``tolerance`` bounds how far a score may differ between batches; it is larger in half precision.
     """
@@ -33,18 +33,18 @@ class RerankerContract(Contract):
     part: Callable[[], Reranker]  # it may return the same instance for every test
 
     def test_candidates_are_counted_from_zero(self) -> None:
-        """``candidates`` is the number of chunks to rerank; 0 leaves the ranking as it is."""
+        """Check ``candidates``, the number of chunks to rerank; 0 leaves the ranking unchanged."""
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """The pipeline applies them; see ragsweep.parts.reordering."""
+        """Check the parameters that the pipeline applies; see ragsweep.parts.reordering."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING
         assert all(hasattr(part, name) for name in named)
 
     def test_every_pair_gets_one_finite_score(self) -> None:
-        """In float32; no pairs, no scores."""
+        """Check that scores are float32; no pairs give no scores."""
         scores = self.part().score(PAIRS)
         assert scores.dtype == np.float32
         assert scores.shape == (len(PAIRS),)
@@ -54,7 +54,7 @@ class RerankerContract(Contract):
         assert none.shape == (0,)
 
     def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
-        """Scores are stored by pair and read in any batch and order; the last pair is the first one again."""
+        """Check batches and orders, because scores are stored by pair; the last pair repeats the first."""
         part = self.part()
         scores = part.score(PAIRS)
         np.testing.assert_array_equal(part.score(PAIRS), scores)
@@ -71,11 +71,11 @@ class ReadingRerankerContract(RerankerContract):
     part: Callable[[], ReadingReranker]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises this kind of part by its methods."""
+        """Check the methods by which the pipeline recognises this kind of part."""
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """And each chunk gives the same vectors in any batch."""
+        """Check that each chunk also gives the same vectors in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -22,7 +22,7 @@ QUERIES = ("cat on a mat", "planets", "", "café", "quite unknown words: zyzzyva
 
 
 class TextRetrieverContract(RankingContract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
+    """The contract of a text retriever: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], TextRetriever]
 
@@ -41,38 +41,38 @@ class TextRetrieverContract(RankingContract):
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises this kind of part by its methods."""
+        """Check the methods by which the pipeline recognises this kind of part."""
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
-        """A corpus may be very small, or blank."""
+        """Check a very small corpus, and a blank one."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
 
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
-        """Cutting a ranking must not change it."""
+        """Check that truncating a ranking does not change it."""
         assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))
 
 
 class CountingRetrieverContract(TextRetrieverContract):
-    """The contract of a retriever whose words may be counted in shards, on other machines too."""
+    """The contract of a retriever whose words may be counted in shards, also on other machines."""
 
     part: Callable[[], CountingRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises this kind of part by its methods."""
+        """Check the methods by which the pipeline recognises this kind of part."""
         assert isinstance(self.part(), CountingRetriever)
 
     def test_shards_are_all_chunks_in_order(self) -> None:
-        """Each chunk is counted once."""
+        """Check that each chunk is counted once."""
         texts = self.chunks()
         shards = self.part().shards([len(text) for text in texts])
         assert [text for shard in shards for text in texts[shard]] == list(texts)
         assert self.part().shards([]) == []
 
     def test_an_index_is_the_same_however_and_wherever_its_words_were_counted(self) -> None:
-        """Shards are counted by other instances, stored, and return in any order."""
+        """Check shards that other instances count, store, and return in any order."""
         texts, whole = self.chunks(), self.part().build(self.chunks())
         for cuts in ((0, 3, 4, len(texts)), range(len(texts) + 1), (0, len(texts))):
             shards = [texts[start:end] for start, end in pairwise(cuts)]

@@ -15,16 +15,16 @@ REQUESTS = (
 
 
 class SystemContract(Contract):
-    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
+    """The contract of an external system: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], System]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Each has one response: an answer, an abstention, or the reason of its failure."""
+        """Check that each request has one response: an answer, an abstention, or the reason for its failure."""
         for response in collect(self.part().ask, REQUESTS):
             assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
     def test_no_requests_no_responses(self) -> None:
-        """An empty batch is not an error."""
+        """Check an empty batch, which is not an error."""
         assert collect(self.part().ask, []) == []

@@ -20,8 +20,8 @@ from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, cha
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
-LEAST = 200  # fewest characters of a chunk to generate questions from
-A_CHUNK = 3  # most questions of a chunk
+LEAST = 200  # minimum characters of a chunk to generate questions from
+A_CHUNK = 3  # maximum questions of a chunk
 SPARE = 1.3  # requests per wanted question, since some questions are rejected
 _LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {

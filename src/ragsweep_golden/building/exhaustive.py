@@ -10,7 +10,7 @@ from ragsweep_golden.building.wording import alternatives, word_set
 from ragsweep_golden.sets.entries import LANGUAGES
 
 ANSWERING = 0.8  # lowest share of a question's words in a chunk at which that chunk may answer the question
-FEWEST_WORDS = 2  # fewest content words of a specific question
+FEWEST_WORDS = 2  # minimum content words of a specific question
 
 
 class Exhaustive:

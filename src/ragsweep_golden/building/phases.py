@@ -25,7 +25,7 @@ from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VAL
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
+MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains the words of a rule-based question
 VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> documents

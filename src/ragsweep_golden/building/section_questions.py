@@ -10,7 +10,7 @@ from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Candidate, Sentence
 from ragsweep_golden.building.wording import CODE, alternatives, lower_start, word_set, words_inside
 
-LONGEST_NAME = 10  # most words of a heading that can become a question
+LONGEST_NAME = 10  # maximum words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # compared characters of a word
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")

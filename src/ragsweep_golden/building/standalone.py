@@ -9,8 +9,8 @@ from ragsweep_golden.building.wording import alternatives
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
 """Matches words that refer to another sentence, or cannot be a subject."""
 _LONGEST_SUBJECT = 5
-_FEWEST_WORDS = 3  # fewest words of an answer
-_FEWEST_NEW_WORDS = 2  # fewest content words of an answer that are not in its question
+_FEWEST_WORDS = 3  # minimum words of an answer
+_FEWEST_NEW_WORDS = 2  # minimum content words of an answer that are not in its question
 _VAGUE_ANSWER = {name: re.compile(alternatives(name, "vague_answers"), re.IGNORECASE) for name in ("en", "fr")}
 _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),

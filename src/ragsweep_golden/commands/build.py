@@ -33,7 +33,7 @@ Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one w
 _OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
 _EMBEDDER = "embedder=minilm"
 _NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
-MOST_SHOWN = 20  # most dropped questions printed; the file of the last phase has all
+MOST_SHOWN = 20  # maximum dropped questions printed; the file of the last phase has all
 
 
 def build(arguments: Sequence[str]) -> int:

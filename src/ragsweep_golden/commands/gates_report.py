@@ -15,8 +15,8 @@ from ragsweep_golden.gates.judging import FAILED, NOT_MEASURED, GateResult, Prof
 from ragsweep_golden.gates.subject import Subject
 from ragsweep_golden.sets.entries import incoherences, value
 
-MOST_FAULTS, MOST_WARNED = 20, 5  # most failed questions printed for a gate that fails or warns; the report has all
-WIDE = 110  # least width of a terminal for the notes beside the gates
+MOST_FAULTS, MOST_WARNED = 20, 5  # maximum failed questions printed for a gate that fails or warns; the report has all
+WIDE = 110  # minimum width of a terminal for the notes beside the gates
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 

@@ -23,9 +23,9 @@ from ragsweep_golden.review.pool import Hole, as_row, find_holes, order_holes
 from ragsweep_golden.sets.entries import is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
 
-SHOWN = 10  # most passages in the terminal's list
-MOST_CONFIGS = 3  # most configs named for a passage
-LONGEST = 60  # most characters of a question in the list
+SHOWN = 10  # maximum passages in the terminal's list
+MOST_CONFIGS = 3  # maximum configs named for a passage
+LONGEST = 60  # maximum characters of a question in the list
 
 _ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by how much a judgement could
 change the ranking of the configs: the largest change of the difference between two configs' nDCG for the question, if

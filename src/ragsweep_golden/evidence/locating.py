@@ -12,7 +12,7 @@ from ragsweep_golden.evidence.quotes import best_sentence, shortest_anchor
 
 LEAST_SHARED = 0.6  # minimum share of a text's words in the nearest passage for a match
 _CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
-_LONG = 30  # fewest words of a text that is quoted by its best sentence
+_LONG = 30  # minimum words of a text that is quoted by its best sentence
 
 
 class GivenText(NamedTuple):

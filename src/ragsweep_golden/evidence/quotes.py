@@ -13,7 +13,7 @@ from ragsweep.parts.text_ranking import rank_texts
 from ragsweep_golden.sets.entries import LANGUAGES
 
 FEWEST_WORDS = 5
-"""Fewest words of a quote: a shorter quote may be unique by chance, and the next edit may repeat it.
+"""Minimum words of a quote: a shorter quote may be unique by chance, and the next edit may repeat it.
 
 Two characters of a script without spaces count as one word.
 """

@@ -1,4 +1,4 @@
-"""Human judgements: appended to a journal beside the golden file, and merged into the golden file once.
+"""Human judgements: appended to a journal next to the golden file, and merged into the golden file once.
 
 A line of the journal is a judgement or undoes one. It identifies the entry and the judged evidence, so the journal and
 the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the file is skipped,

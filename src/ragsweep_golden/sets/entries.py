@@ -34,8 +34,8 @@ BLOOM = ("remember", "understand", "apply", "analyse")
 SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
-"""Fewest characters of a question, and of the answer of an answerable question."""
-FILLED_FIELDS = 42  # fewest filled fields of an answerable entry
+"""Minimum characters of a question, and of the answer of an answerable question."""
+FILLED_FIELDS = 42  # minimum filled fields of an answerable entry
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {

@@ -88,7 +88,7 @@ def test_file_with_equal_bytes_is_the_same_model_wherever_it_is(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"model": "none.gguf"}, "No such file or directory; give the path of a GGUF file, .* packaged model: smollm2"),
+        ({"model": "none.gguf"}, "No such file or directory; use the path of a GGUF file, .* packaged model: smollm2"),
         ({"model": "."}, "Is a directory"),
         ({"model": __file__}, "which is not a GGUF file"),
         ({"max_new_tokens": 0}, r"llm\.max_new_tokens must be at least 1, got 0"),

@@ -141,7 +141,7 @@ def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
-    [({"max_new_tokens": 0}, "max_new_tokens must be .*, got 0"), ({"temperature": -1.0}, "temperature must be .*, got -1.0"),
+    [({"max_new_tokens": 0}, "max_new_tokens must be .*, got 0"), ({"temperature": -1.0}, "temperature must be"),
      ({"dtype": "float7"}, "llm.dtype is 'float7'"), ({"batch": 0}, "llm.batch must be .*, got 0"),
      ({"batch": 2, "temperature": 0.5}, "llm.batch is 2 and llm.temperature is 0.5")],
 )  # fmt: skip

@@ -47,7 +47,7 @@ def test_json_object_is_the_answer_or_its_last_block(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "not JSON"), ("SELECT 1", "not JSON"), ("[1]", "not a JSON object, but list"), ("{}", "'sql' is a required"),
+        ("", "not JSON"), ("SELECT", "not JSON"), ("[1]", "not a JSON object, but list"), ("{}", "'sql' is a required"),
         ('{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"), ("[" * 100_000, "not JSON"),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # fewest such queries that are more than chance
+_FEW = 3  # minimum such queries that are more than chance
 _NOTE = (
     "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"

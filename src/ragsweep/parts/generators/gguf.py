@@ -161,7 +161,7 @@ class Gguf:
         except OSError as fault:
             known = ", ".join(PACKAGES)
             raise ConfigError(
-                f"llm.model is {self.model!r}: {fault.strerror}; give the path of a GGUF file, or the name of a"
+                f"llm.model is {self.model!r}: {fault.strerror}; use the path of a GGUF file, or the name of a"
                 f" packaged model: {known}"
             ) from None
         if not is_model:

@@ -1,4 +1,4 @@
-"""Support of an answer by the passages given to its generator, as a model of entailment decides it."""
+"""Support of an answer by the passages of its context, decided by an entailment model."""
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Support of an answer by the passages given to its generator: by words, and by embedded sentences."""
+"""Support of an answer by the passages of its context: by words, and by embedded sentences."""
 
 import importlib.metadata
 from abc import abstractmethod

@@ -71,7 +71,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     if len(matrix.values) != 2:
         raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
     if not (margin >= 0 and math.isfinite(margin)):
-        raise InputError(f"a margin of {margin:g}: give a number of 0 or more")
+        raise InputError(f"a margin of {margin:g}: use a number of 0 or more")
     return _decided(matrix, margin, relative, level)
 
 
@@ -183,7 +183,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
         raise InputError(
-            f"a margin of {margin:.0%} of {baseline:g}: give an absolute margin, because a share of this is meaningless"
+            f"a margin of {margin:.0%} of {baseline:g}: use an absolute margin, because a share of this is meaningless"
         )
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):

@@ -61,7 +61,7 @@ def rare_losses(
 
 
 def largest_loss(scores: Doubles, falls: bool) -> float:
-    """Return the largest possible loss of one question against these scores, which may be within 0 and 1.
+    """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
     Other scores are assumed to vary as widely as the largest of them. ``falls``: a loss is a lower score.
     """

@@ -121,7 +121,7 @@ def check_search_path(path: str) -> None:
     if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
         return
     raise ConfigError(
-        f'hydra.searchpath: "{path}" is not a folder; give file://FOLDER, or trust the package: {TRUSTED}={package}'
+        f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER, or trust the package: {TRUSTED}={package}'
     )
 
 

@@ -10,7 +10,7 @@ from ragsweep.sweep.composing.sweep_names import defining, read_settings
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a class of sweepers chooses jobs by results, and so knows no jobs in advance."""
+    """Return whether a class of sweepers chooses jobs by results, so that jobs are unknown in advance."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 

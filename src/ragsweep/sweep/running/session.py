@@ -79,7 +79,7 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Open the ledger beside the store; a command without runs creates none."""
+        """Open the ledger next to the store; a command without runs creates none."""
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
