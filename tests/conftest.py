@@ -1,8 +1,10 @@
 """Fixtures that several test files use."""
 
 import gc
+import importlib.metadata
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import settings
 
 from support.commands import environment, ragsweep
 from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
+
+gc.disable()  # until all is imported and collected: next to nothing of it is garbage
 
 __all__ = [
     "environment",
@@ -24,6 +28,9 @@ __all__ = [
 # Several test processes share the machine: threads that wait for each other cost more than they bring.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No library changes during the tests, and its version is a file of metadata to parse each time.
+importlib.metadata.version = cache(importlib.metadata.version)
 
 # Timing never decides a test, and twenty examples are enough to break a law that does not hold.
 settings.register_profile("ragsweep", deadline=None, max_examples=20)
@@ -48,6 +55,7 @@ def pytest_collection_finish() -> None:
     """Keep what was imported out of every search for garbage: it is large, and it stays."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 100)
 
 

@@ -16,7 +16,7 @@ from support.servers import forked
 
 
 def test_sweep_prints_plan_jobs_and_table_and_is_a_parent_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    done = ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path))
+    done = ragsweep("-m", "top_k=1,2", "headline=[context_recall,context_ndcg]", *write_dataset(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("plan      2 configs · ")
@@ -118,7 +118,7 @@ def own_retriever(folder: Path) -> list[str]:
 def test_failing_config_takes_only_itself_in_a_sweep_and_alone(ragsweep: Ragsweep, tmp_path: Path) -> None:
     given = own_retriever(tmp_path)
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
-    done = ragsweep("-m", "retriever.fail=true,false", *given, **trusted)
+    done = ragsweep("-m", "retriever.fail=true,false", "headline=[context_ndcg]", *given, **trusted)
     assert done.returncode == 1
     assert "failed    1/2 · +fail · runtimeerror: out of luck" in done.stdout.lower()
     (parent,) = runs(tmp_path, "sweep")
@@ -150,7 +150,9 @@ def write_broken_tracker(folder: Path, method: str) -> dict[str, str]:
 def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
     fails = "    def log_result(self, result, at, artifacts):\n        raise TrackingError('the server is down')\n"
     trusted = write_broken_tracker(tmp_path, fails)
-    done = ragsweep("-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path), **trusted)
+    done = ragsweep(
+        "-m", "top_k=1,2", "tracking=broken", "headline=[context_recall]", *write_dataset(tmp_path), **trusted
+    )
     assert done.returncode == 1
     assert done.stdout.count("but not in MLflow: the server is down") == 2
     assert len(re.findall(r"^\d+ +\d+ +.*\[", done.stdout, re.MULTILINE)) == 2
@@ -167,7 +169,7 @@ def test_tracker_that_fails_at_the_end_is_put_right_by_the_same_command(ragsweep
         "        if not Path('up').exists():\n            raise TrackingError('the server is down')\n"
         "        Path('up').write_text(status)\n",
     )
-    command = ["-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path)]
+    command = ["-m", "top_k=1,2", "tracking=broken", "headline=[context_ndcg]", *write_dataset(tmp_path)]
     done = ragsweep(*command, **trusted)
     assert done.returncode == 1
     assert "but not in MLflow: the server is down" in done.stdout

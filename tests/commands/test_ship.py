@@ -30,7 +30,8 @@ QUESTIONS = [
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Sweep a config that finds and one that finds nothing, tracked; return the folder and the sweep."""
     folder = tmp_path_factory.mktemp("swept")
-    done = call(folder, RUN, "-m", *write_dataset(folder, QUESTIONS)[:-1], "retriever=bm25,none", "top_k=2", "depth=4")
+    given = [*write_dataset(folder, QUESTIONS)[:-1], "top_k=2", "depth=4", "headline=[context_ndcg]"]
+    done = call(folder, RUN, "-m", "retriever=bm25,none", *given)
     assert done.returncode == 0, done.stderr
     return folder, Ledger(folder / ".ragsweep").sweeps()[0].id[:8]
 

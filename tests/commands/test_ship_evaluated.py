@@ -64,7 +64,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = [f"{key}._target_=own_{name}.Own" for key, name in [("query", "query"), ("router", "router")]]
     done = call(
         folder, RUN, "-m", "--config-dir=conf", *write_dataset(folder), "query=history", "router=rule", *own,
-        f"llm={options}", "name=mine",
+        f"llm={options}", "name=mine", "headline=[context_ndcg]",
         PYTHONPATH=os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
         RAGSWEEP_TRUSTED_PACKAGES=",".join(SOURCES), WORDS_OF_MINE="a word of mine alone",
     )  # fmt: skip

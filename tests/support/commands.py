@@ -180,11 +180,15 @@ def prepare(session: Session, *overrides: str) -> Experiment:
 
 def composed(*overrides: str) -> JobConfig:
     """Compose one config; equal choices of options are composed once, which takes longer than most tests."""
-    return compose(_composer(Path.cwd()), overrides)
+    place = Path.cwd()
+    own = any((place / name).is_dir() for name in ("conf", "sweeps"))
+    return compose(_composer(place if own else None), overrides)
 
 
 @cache
-def _composer(folder: Path) -> Composer:
+def _composer(place: Path | None) -> Composer:
+    """Make the composer of all folders without configs (None), or of a folder that has some."""
+    del place
     return Composer(policy=ConfigPolicy(Secrets()))
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -402,11 +403,11 @@ def _write_model(folder: Path, seed: int) -> None:
 CASE_FILES = (("cases", "golden"), ("corpus", "corpus"))
 
 
-def base(option: str, data: Mapping[str, Path]) -> list[str]:
+def base(option: str, data: Mapping[str, Path], beside: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """Choose an option, and beside it what makes a graph of all stages from small data."""
     group, _, name = option.partition("/")
     chosen = {"dataset": "beir", "embedder": "sentence_transformer", "retriever": "hybrid_rrf", "metrics": "lean"}
-    chosen |= {group: name} if group else {}
+    chosen |= {**beside, **({group: name} if group else {})}
     needed = {
         "dataset=beir": [f"dataset.path={data['beir']}"],
         "dataset=jsonl": [
@@ -462,9 +463,22 @@ MUTATIONS = [
 ]
 
 
+def beside(option: str) -> dict[str, str]:
+    """Choose the options of independent groups that are tried in one config: all first ones, all second ones, ..."""
+    groups = {
+        group: [name.partition("/")[2] for name in KEYS if name.startswith(f"{group}/") and name not in TWINS]
+        for group in ("dataset", "chunker", "prompt", "output", "tracking")
+    }
+    group, _, name = option.partition("/")
+    if group not in groups:
+        return {}
+    place = groups[group].index(name)
+    return {group: names[place] for group, names in sorted(groups.items()) if place < len(names)}
+
+
 @pytest.fixture(scope="module")
-def unchanged() -> dict[str, Experiment]:
-    """The unchanged config of each option."""
+def unchanged() -> dict[tuple[str, ...], Experiment]:
+    """The configs without a change."""
     return {}
 
 
@@ -474,16 +488,16 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     key: str,
     data: dict[str, Path],
     changed: Changed,
-    unchanged: dict[str, Experiment],
+    unchanged: dict[tuple[str, ...], Experiment],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")  # a system of the user's is a function of theirs
-    lines = base(option, data)
+    lines = base(option, data, beside(option))
     names = (f"{option}.{key}", key, key.rpartition(".")[2])
     value = next(CHANGES[name] for name in names if name in CHANGES)
-    if option not in unchanged:
-        unchanged[option] = changed(lines)
-    before = unchanged[option]
+    if tuple(lines) not in unchanged:
+        unchanged[tuple(lines)] = changed(lines)
+    before = unchanged[tuple(lines)]
     after = changed(lines, f"{option.partition('/')[0]}.{key}".lstrip("."), value.format(**data))
     does = KEYS[option][key]
     several = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}, "timed": {"fuse", "latency"}}

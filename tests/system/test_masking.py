@@ -85,6 +85,7 @@ def leaking(folder: Path, ragsweep: Ragsweep, *more: str) -> Finished:
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     return ragsweep(
         "--config-dir", str(folder / "own"), *write_dataset(folder)[:-1], "retriever=leaky", "depth=4", "top_k=2",
+        "headline=[context_ndcg]",
         "retriever.api_key=${oc.env:NAME}", "+my.api_key=${oc.env:NAME}", "+my.text=x-${oc.env:OTHER}-y", *more,
         PYTHONPATH=path, **VARIABLES,
     )  # fmt: skip

@@ -54,7 +54,7 @@ def measured(server: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> dic
         "continued": [*small, *SEARCH, "hydra.sweeper.n_trials=5"],
     }
     lines = {
-        name: ["run", "-m", *typed, f"tracking.experiment={name.replace('continued', 'search')}"]
+        name: ["run", "-m", *typed, f"tracking.experiment={name.replace('continued', 'search')}", "headline=[mrr]"]
         for name, typed in commands.items()
     }
     done = in_one_process(lines, folder)

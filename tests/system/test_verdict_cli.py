@@ -53,7 +53,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], st
     """A sweep that was run once: its folder, what was typed, what it printed."""
     folder = tmp_path_factory.mktemp("swept")
     add_tables(folder)
-    typed = ["run", "-m", "top_k=1,3", *write_dataset(folder)]
+    typed = ["run", "-m", "top_k=1,3", "headline=[context_ndcg]", *write_dataset(folder)]
     return folder, typed, ragsweep(folder, *typed)
 
 

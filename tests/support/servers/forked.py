@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import fcntl
 import gc
 import io
 import json
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -181,29 +183,48 @@ def run(
 
 @cache
 def _address() -> str:
-    """Start the process that all others are forked from, and return its socket's path."""
-    folder = tempfile.mkdtemp(prefix="forked-")
-    path = str(Path(folder, "socket"))
+    """Return the socket's path of the process that all others are forked from: one for all workers of a test run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
+    folder = Path(tempfile.gettempdir(), f"forked-{run[:12]}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = str(folder / "socket")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _stays(path):
+            _start(path)
+            assert _stays(path)
+    return path
+
+
+def _stays(path: str) -> bool:
+    """Keep a running server until this process ends; return whether one runs."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        return False
+    connection.sendall(struct.pack("!I", 0))  # in place of a request
+    atexit.register(connection.close)
+    return True
+
+
+def _start(path: str) -> None:
+    """Start a server, which ends when all connections of `_stays` are closed."""
+    Path(path).unlink(missing_ok=True)
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
     }
     server = subprocess.Popen(
-        [sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        [sys.executable, __file__, path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         env={**kept, "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1",
              "PYTEST_XDIST_WORKER": "", "MPLBACKEND": "agg",
              "JE_ARROW_MALLOC_CONF": "background_thread:false"},  # what is forked must not have threads
     )  # fmt: skip
-
-    def stop() -> None:
-        server.kill()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(stop)
     while not Path(path).exists():
         assert server.poll() is None, "the server of forked processes did not start"
         time.sleep(0.02)
-    return path
+    server.returncode = 0  # the server may outlive this process: no warning that it still runs
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
@@ -223,6 +244,7 @@ def serve(path: str) -> dict[str, Any]:
     """Fork a child for each request; return the request, in the child."""
     from ragsweep.parts.tracking.connection import SETTINGS
 
+    gc.disable()
     os.environ |= SETTINGS  # libraries read them when they are imported
     for name in PRELOADED:
         __import__(name)
@@ -232,6 +254,7 @@ def serve(path: str) -> dict[str, Any]:
     )
     gc.collect()
     gc.freeze()
+    gc.enable()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{path}.new")
     listener.listen(64)
@@ -242,22 +265,31 @@ def serve(path: str) -> dict[str, Any]:
     signal.set_wakeup_fd(waker.fileno())
     Path(f"{path}.new").rename(path)
     children: dict[int, socket.socket] = {}
+    staying: set[Any] = set()
     chosen = selectors.DefaultSelector()
-    for one in (listener, wakes, sys.stdin):
+    for one in (listener, wakes):
         chosen.register(one, selectors.EVENT_READ)
     while True:
         ready = [key.fileobj for key, _ in chosen.select()]
-        if sys.stdin in ready:
-            os._exit(0)  # the tests have ended
+        for one in staying.intersection(ready):
+            chosen.unregister(one)
+            staying.remove(one)
+            if not staying:
+                shutil.rmtree(Path(path).parent, ignore_errors=True)
+                os._exit(0)  # the tests have ended
         if wakes in ready:
             wakes.recv(4096)
         if listener in ready:
             connection = listener.accept()[0]
             header, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
+            if header == struct.pack("!I", 0):
+                staying.add(connection)
+                chosen.register(connection, selectors.EVENT_READ)
+                continue
             request: dict[str, Any] = json.loads(_exactly(connection, struct.unpack("!I", header)[0]))
             if (child := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
-                for one in (listener, wakes, waker, connection, *children.values()):
+                for one in (listener, wakes, waker, connection, *staying, *children.values()):
                     one.close()
                 chosen.close()
                 return request | {"descriptors": descriptors}
