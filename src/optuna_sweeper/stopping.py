@@ -67,7 +67,7 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
     if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
         raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, got {patience!r}")
     if by is not None and patience is None:
-        raise HydraException(f"{_WHERE}.by: is the smallest improvement and requires {_WHERE}.patience")
+        raise HydraException(f"{_WHERE}.by: sets the smallest improvement; also set {_WHERE}.patience")
     margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
     if margins is not None and len(margins) != objectives:
         raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; specify one for each")

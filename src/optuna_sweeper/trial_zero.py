@@ -72,7 +72,7 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
 
 
 def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
-    """Return the values of a config; empty if it cannot be composed, as without a default of a searched key."""
+    """Return the values of a config; empty if it cannot be composed, for example if a searched key has no default."""
     try:
         return composer.values(space.overrides(moved), space.parameters)
     except composer.faults:

@@ -30,7 +30,7 @@ _FOLDER = Path("sweeps")
 
 
 def ablate(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ablate``; return the exit status: that of the sweep."""
+    """Run ``ragsweep ablate``; return the sweep's exit status."""
     parser = Parser("ragsweep ablate", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument(
@@ -73,7 +73,7 @@ def ablate(arguments: Sequence[str]) -> int:
 def write_sweep(ablation: Ablation, run: str) -> str:
     """Write the cases as a named sweep in this folder, and return its name; never overwrite a file with other content.
 
-    Every case is written in full, so that each can be read and edited alone.
+    Every case is written in full, so that each can be read and edited on its own.
     """
     _FOLDER.mkdir(exist_ok=True)
     for number in range(1, 1000):

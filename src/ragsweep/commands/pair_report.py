@@ -62,7 +62,7 @@ class PairReport:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """One row per metric: that of the comparison, with Student's and the bootstrap interval."""
+        """One row per metric of the comparison, with Student's and the bootstrap interval."""
         rows = list[Row]()
         for row in self._rows.metrics:
             matrix = score_matrix(self.results, row["metric"])

@@ -137,8 +137,8 @@ class Node:
 
     ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
     again by the next process. ``failed`` returns the value of rows whose call to a service failed; without it, a
-    failed call fails the computation. Where an input has other rows than this node, ``input_rows`` maps rows of this
-    node to those of the input; None where these are unknown before they are computed.
+    failed call fails the computation. Where the rows of an input differ from this node's, ``input_rows`` maps rows of
+    this node to rows of the input; None where these are unknown before they are computed.
     """
 
     stage: str

@@ -74,7 +74,7 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_under_secret(name: str) -> bool:
-    """Return whether any part of a dotted key names a secret; every value below it is secret, too."""
+    """Return whether any part of a dotted key names a secret; all values below it are secret as well."""
     return any(map(is_secret, name.split(".")))
 
 

@@ -66,7 +66,7 @@ class QuestionKey(str):
 
     @property
     def wording(self) -> QuestionKey:
-        """The key of the question's wording alone."""
+        """The key of the question's wording only."""
         return QuestionKey(self.text, self.history)
 
     @property

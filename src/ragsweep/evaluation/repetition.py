@@ -53,8 +53,8 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition. A question's score is the mean of its available scores.
 
-    If none has a score, the reason is that of a failed repetition, if any, else that of the first. Latency metrics and
-    quantiles are those of the first answers.
+    If none has a score, the reason comes from a failed repetition, if any, else from the first. Latency metrics and
+    quantiles use the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:

@@ -33,8 +33,8 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
     """Read the questions of a golden file, except those that its validation rejected; errors are added to the faults.
 
-    A line for a version other than ``corpus_version``, that of the corpus, is a fault. Questions of faulty lines are
-    returned, too.
+    A line for a version other than ``corpus_version``, the corpus's own, is a fault. Questions of faulty lines are also
+    returned.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):

@@ -78,7 +78,7 @@ def check_folder(path: Path, needs: str) -> None:
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) of every non-blank line.
 
-    The encoding is that of the byte order mark, else that of ``faults``, else UTF-8; lines end with LF or CRLF. A file
+    The encoding comes from the byte order mark, else ``faults``, else it is UTF-8; lines end with LF or CRLF. A file
     whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults;
     reading stops with a fault at a line, a run of blank lines or an unzipped size beyond the limits above.
     """

@@ -2,7 +2,7 @@
 
 Activations are quantised at run time, with one scale per tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
 kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
-therefore run alone, without padding, one text per core: its vector never depends on other texts.
+therefore run separately, without padding, one per core: its vector never depends on other texts.
 """
 
 import hashlib

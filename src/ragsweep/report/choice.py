@@ -194,7 +194,7 @@ def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> State
 
 
 def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> Statement:
-    """Warn that the choice's context is longer than that of another config."""
+    """Warn that the choice's context is longer than another config's."""
     equal = f"; compare at equal length: {' '.join(found.equal)}" if found.equal else ""
     text = (
         f"Against {name(verdict, other)} context tokens rise from {number(found.tokens_before, '-')} to"

@@ -133,7 +133,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     """Plot the lead of each config over the reference, best on top.
 
     Right of the line is better, whatever the metric's direction. Beyond twenty configs only the best are shown. The
-    ``choice`` is marked: in a search it may be based on other questions than these.
+    ``choice`` is marked: in a search it may be based on different questions.
     """
     from matplotlib.figure import Figure
 

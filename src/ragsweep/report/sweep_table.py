@@ -91,7 +91,7 @@ def sweep_table(
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
-    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics suffices.
+    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
     Rows are ordered by the objective. The choice, the reference and the best always have a row. If the table is too
     wide, headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that

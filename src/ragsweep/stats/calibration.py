@@ -61,9 +61,9 @@ def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
 def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
     """Return the chance-corrected agreement of two raters of the same items.
 
-    Cohen's kappa (1960); with weights that of 1968, where a disagreement costs the distance of the two values, or its
-    square. Values are numbers, not ranks, so that scores between the steps of a scale have a distance, too; with equal
-    steps it is the kappa of ranks. NaN without items, or if both raters always give the same single value.
+    Cohen's kappa (1960), or with weights the weighted kappa (1968): a disagreement costs the distance between the two
+    values, or its square. Values are numbers, not ranks, so that scores may lie between the steps of a scale; with
+    equal steps it is the kappa of ranks. NaN without items, or if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):

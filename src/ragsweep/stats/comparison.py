@@ -123,7 +123,7 @@ class SweepComparison:
     def is_better(self) -> bool:
         """Whether the choice is called better than the declared baseline: by its probability, beyond unseen losses.
 
-        An interval alone does not suffice: unlike it, the posterior allows for skewed differences.
+        An interval alone is not enough: only the posterior allows for skewed differences.
         """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:

@@ -20,7 +20,7 @@ def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | 
     """Compare each question's scores with and without a distractor in its context.
 
     A question counts if some configs' contexts have one of its distractors and others' have none; its change is the
-    difference of the two means over configs. The configs differ in other ways, too: the change does not prove a cause.
+    difference of the two means over configs. The configs also differ in other ways: the change does not prove a cause.
     Returns None for fewer than ten such questions. Questions on one document count as independent.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}

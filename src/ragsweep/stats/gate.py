@@ -184,7 +184,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide a condition by the mean, or difference, corrected by human labels; return their number, too.
+    """Decide a condition by the mean, or difference, corrected by human labels; return it with their number.
 
     Raises:
         InputError: No label counts.
@@ -233,8 +233,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: none may be worse by more than the margin.
 
-    Inconclusive without questions, or if some questions scored in the baseline are ``missing``. ``slack`` is that of
-    the question nearest to the margin, or furthest beyond it.
+    Inconclusive without questions, or if some questions scored in the baseline are ``missing``. ``slack`` is taken
+    from the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
     unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)

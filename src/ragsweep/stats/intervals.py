@@ -216,7 +216,7 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end if it suffices for ``LEVEL``. An end beyond all scores is NaN: the upper
+    The smallest or the largest score is an end if that reaches ``LEVEL``. An end beyond all scores is NaN: the upper
     end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])

@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Choose questions greedily by the gain in correlation between their sum and that of all questions.
+    """Choose questions greedily by the gain in correlation between their sum and the sum of all questions.
 
     Covariances of different questions are halved. Each category has its share of the places, and a cluster at most its
     own, rounded up, while other questions are available. ``given`` are always in the set.

@@ -24,7 +24,7 @@ class VarianceShares:
 
     ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if all were sampled once.
     ``judge``: due to the judge's noise; NaN if it judged once, when its noise counts as the answers'. ``twice_*`` are
-    the widths of the interval with twice as many, relative to its current width. For a config with one repetition the
+    the widths of the interval after doubling, relative to its current width. For a config with one repetition the
     answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 

@@ -42,7 +42,7 @@ class GeneratorContract(Contract):
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check requests without context, without a question, with a history, and with an empty passage, too."""
+        """Check requests without context, without a question, with a history, and with an empty passage."""
         for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)

@@ -14,7 +14,7 @@ class Recursive:
     """Cut at paragraphs, and pieces longer than ``size`` characters at lines, then sentences, words, characters.
 
     Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours while they fit in ``size``.
-    The splitting is that of chonkie's RecursiveChunker.
+    Splits like chonkie's RecursiveChunker.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -86,7 +86,7 @@ class Pq(CodeIndex):
 
     A vector is cut into ``m`` pieces of one length, and each piece is replaced by the number of the nearest of
     2^``nbits`` means, so that 8 bits make it ``m`` bytes. The means are trained on a seeded sample; a small corpus gets
-    at most as many as it has vectors, but at least 16. The nearest by their codes, ``oversampling`` times the depth,
+    at most one per vector, but at least 16. The nearest by their codes, ``oversampling`` times the depth,
     are scored by the vectors themselves, as in the exact index: with 1 the codes alone select the vectors, and only
     their order is exact.
     """

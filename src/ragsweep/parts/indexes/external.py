@@ -40,7 +40,7 @@ class ExternalIndex(ABC):
         return {self.NAME: np.frombuffer(name.encode(), dtype=np.uint8)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors for every query.
+        """Return at most ``depth`` nearby vectors for every query.
 
         Raises:
             CallFailed: The database did not answer, or rejected the request.
@@ -94,7 +94,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        """Return the positions (queries, any number) of near vectors, in any order, padded with NO_CHUNK."""
+        """Return the positions (queries, any number) of nearby vectors, in any order, padded with NO_CHUNK."""
 
     @abstractmethod
     def _local(self) -> str:

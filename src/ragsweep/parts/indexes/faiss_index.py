@@ -25,7 +25,7 @@ class FaissIndex(ABC):
         return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors for every query. Raises InputError for an index of other vectors."""
+        """Return at most ``depth`` nearby vectors for every query. Raises InputError for an index of other vectors."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         queries = np.ascontiguousarray(queries, dtype=np.float32)

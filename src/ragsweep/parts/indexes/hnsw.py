@@ -1,4 +1,4 @@
-"""Approximate search in a graph of near vectors."""
+"""Approximate search in a graph of neighbouring vectors."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

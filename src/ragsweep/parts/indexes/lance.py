@@ -210,7 +210,7 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table in a graph of near vectors, whose numbers take one byte each.
+    """Search a LanceDB table in a graph of nearby vectors, whose numbers take one byte each.
 
     A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves. A
     rebuilt table may miss different neighbours: several threads build the graph.

@@ -36,7 +36,7 @@ EXTENSION = 7_233_100
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
-    """Find near vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
+    """Find nearby vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
 
     A table is created, filled and indexed in one transaction, under an advisory lock: a kill leaves no table, and
     concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.

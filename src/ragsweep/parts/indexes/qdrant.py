@@ -32,7 +32,7 @@ PAUSE = 0.2
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find near vectors with the index of a Qdrant server, and score them like the exact index.
+    """Find nearby vectors with the index of a Qdrant server, and score them like the exact index.
 
     A search waits until the server has built its index, with several threads: a rebuilt collection may miss different
     neighbours. No ranking is longer than ``ef_search``.

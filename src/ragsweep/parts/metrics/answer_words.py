@@ -111,9 +111,9 @@ class ContainsAnswer(TokenRecall):
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
     """Return whether a reply contains one of the right answers.
 
-    A right answer of at most SHORT words must be contained; of a longer one, at least this share of the words, unless
-    it contains a short right answer, which is then required. Two characters of a script without spaces count as one
-    word.
+    A right answer of at most SHORT words must be contained. A longer one needs at least ``threshold`` of its words,
+    unless it contains a short right answer, which is then required. Two characters of a script without spaces count as
+    one word.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]

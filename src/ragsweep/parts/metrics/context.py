@@ -78,7 +78,7 @@ class ContextNdcg(Proportion):
 class EvidenceCoverage(EvidenceMetric):
     """Mean proportion of an evidence's characters in the context, whatever the chunk boundaries.
 
-    If evidence is a whole document, any of its chunks in the context suffices.
+    If evidence is a whole document, any of its chunks in the context is enough.
     """
 
     TRAITS = PartTraits(version="1")
@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 class ExpectedCountMet(Proportion):
     """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
-    The number of chunks is that of Results. A question without an expected count is not scored.
+    The metric Results gives the number of chunks. A question without an expected count is not scored.
     """
 
     TRAITS = PartTraits(version="1")

@@ -162,4 +162,4 @@ class JudgeMetric(Proportion):
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
-        """Judge a case once; ``number`` is that of the sample, from 0."""
+        """Judge a case once; ``number`` counts the samples, from 0."""

@@ -164,7 +164,7 @@ class RagasContextRecall(RagasMetric):
 class RagasAnswerCorrectness(RagasMetric):
     """Weighted mean of the F-beta of the answer's statements against the reference's, and the cosine of both texts.
 
-    An answer that declines is judged, too: it is wrong.
+    An answer that declines is also judged, as wrong.
     """
 
     TRAITS = PartTraits(version="1")
@@ -192,7 +192,7 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    An answer that declines is judged, too: it is wrong. An answer without claims scores 0, as in ragas, unless the
+    An answer that declines is also judged, as wrong. An answer without claims scores 0, as in ragas, unless the
     reference has none either, or is not compared: then there is nothing to measure.
     """
 

@@ -41,7 +41,7 @@ def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
 
 
 def enough(sizes: Doubles) -> bool:
-    """Return whether clusters of these sizes, like ten of equal size, suffice to estimate a spread."""
+    """Return whether clusters of these sizes are enough to estimate a spread, as ten of equal size are."""
     return effective_clusters(sizes) >= FEWEST - 1e-9
 
 
@@ -79,7 +79,7 @@ class VarianceCorrection(NamedTuple):
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
     """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
 
-    For weighted questions a cluster's size is the sum of its weights, and ``squares`` that of their squares.
+    For weighted questions a cluster's size is the sum of its weights, and ``squares`` the sum of their squares.
 
     A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
     sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The

@@ -1,7 +1,7 @@
 """Questions dominated by a few clusters: compare on each of these clusters, and on all other questions.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
-clusters, or degrees of freedom, for an interval over all questions. The others may suffice.
+clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
 """
 
 from dataclasses import replace
@@ -27,9 +27,9 @@ ROUNDED = 0.01
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
     """Return the fewest clusters to remove so that the intervals of the others are usable, largest first.
 
-    Usable are differences from the row ``baseline`` with as many degrees of freedom as those of ten equal clusters: a
+    Intervals are usable if differences from the row ``baseline`` have the degrees of freedom of ten equal clusters: a
     single question with a fifth of the traffic leaves one or two, and an arbitrarily wide interval. Empty if none
-    dominates, or if more than ``MOST`` would have to go.
+    dominates, or if more than ``MOST`` would have to be removed.
     """
     sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
     order = np.argsort(-sizes, kind="stable")

@@ -26,7 +26,7 @@ class Effect:
     """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
 
     For one parameter: its level minus the first level, averaged over all levels of the others. For two: the change in
-    the second one's effect when the first is changed, too. NaN if the effect is not estimable (``note``). ``exposed``:
+    the effect of the second when the first is also changed. NaN if the effect is not estimable (``note``). ``exposed``:
     a loss too rare to have been observed could undo what the interval shows.
     """
 

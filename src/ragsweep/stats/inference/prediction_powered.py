@@ -50,7 +50,7 @@ def prediction_powered(
     summed by cluster, so that rows may be labelled on the same questions or on others. The labelled questions must be
     drawn at random.
 
-    The interval of marks (labels of 0 and 1) counts pseudo-labels beside the labels, in each row as many as half the
+    The interval of marks (labels of 0 and 1) adds pseudo-labels to the labels, in each row half the
     squared normal quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and
     highest score (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): few marks
     may all agree, with each other or with the judge, where others would not. It is normal; that of other labels is

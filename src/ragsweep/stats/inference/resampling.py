@@ -62,7 +62,7 @@ def cluster_scores(
 ) -> ClusteredScores:
     """Sum rows (rows, questions) by cluster (questions,), numbered from 0. Without questions, means and errors are NaN.
 
-    With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are weighted, too, and the
+    With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are also weighted, and the
     size of a cluster is the sum of its weights.
 
     If rows are ``compared`` with each other, the component of a question that they all share cancels in differences and

@@ -219,7 +219,7 @@ def _parse_one(line: str) -> Override:
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
     """List the sweeper and sampler of a named sweep, unless others were typed.
 
-    In Hydra the choice of the main config would override that of a config in its defaults.
+    In Hydra the choice of the main config would override a config's choice in its defaults.
     """
     typed = {override.key_or_group for override in parsed}
     folders = composer.folders([str(override.input_line) for override in parsed])

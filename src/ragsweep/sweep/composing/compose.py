@@ -162,7 +162,7 @@ def hydra_initialized() -> Iterator[None]:
 
 @contextmanager
 def as_hydra_config(config: DictConfig) -> Iterator[None]:
-    """Set `HydraConfig` to that of a config, for interpolations such as ``${hydra:job.num}``."""
+    """Set `HydraConfig` to a config's, for interpolations such as ``${hydra:job.num}``."""
     singleton = HydraConfig.instance()
     before = singleton.cfg
     singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take

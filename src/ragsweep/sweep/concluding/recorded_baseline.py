@@ -29,7 +29,7 @@ def find_baseline(
     """Return the declared baseline: a result of the sweep or a recorded one, or None.
 
     Args:
-        declared: The declaration as typed; None: that of the latest result's config.
+        declared: The declaration as typed; None: the one in the latest result's config.
         names: Names of the sweep's jobs by number, from 0.
         results: Results of the sweep's jobs.
         ledger: The ledger with the records of other sweeps.

@@ -34,7 +34,7 @@ def summarise_sweep(
     """Summarise the records of a sweep, and the jobs without one; ``weighed``: with a verdict.
 
     ``labels`` are human labels, which correct judged scores; None: those of the sweep's file. ``declared`` is the
-    declared baseline; None: that of the sweep.
+    declared baseline; None: the sweep's.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None

@@ -65,7 +65,7 @@ class OutcomeWriter:
         self._track(record, result)
 
     def keep_failure(self, failure: Failure) -> None:
-        """Record and show a failure; the caller shows that of a single config."""
+        """Record and show a failure; the caller shows a single config's failure."""
         failure = masked(failure, self.context.secrets)
         self._track(self._write(failure), failure)
         if self.context.sweep:
