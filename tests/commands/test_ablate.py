@@ -251,7 +251,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(tmp_path, RUN, "retriever=bm25", "dataset.limit=40")
+    done = call(tmp_path, RUN, "retriever=bm25", "dataset.limit=40", "headline=[context_recall]")
     assert done.returncode == 0, done.stderr
     run = done.stdout.split()[-1]
     ablated = call(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")

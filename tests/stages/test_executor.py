@@ -17,6 +17,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.store import Store
 from support.inputs.write_faults import Small
+from support.servers import forked
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=8)
 
@@ -176,20 +177,20 @@ print("value", *(column.tobytes().hex() for column in value), flush=True)
 """
 
 
-def embedding(folder: Path, pause: float = 0.0, stored: str = "stored") -> subprocess.Popen[str]:
+def embedding(folder: Path, pause: float = 0.0, stored: str = "stored") -> forked.Popen:
     """Embed in six shards in a process of its own, with a pause after each."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     command = [sys.executable, "-c", SLOW, str(folder / "store"), str(folder / "calls"), str(pause), stored]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    return forked.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def said(process: subprocess.Popen[str]) -> list[str]:
+def said(process: forked.Popen) -> list[str]:
     lines = process.communicate(timeout=120)[0].splitlines()
     assert process.returncode == 0, lines
     return lines
 
 
-def read_until(process: subprocess.Popen[str], line: str) -> None:
+def read_until(process: forked.Popen, line: str) -> None:
     assert process.stdout is not None
     assert any(found.strip() == line for found in process.stdout), f"it never said {line}"
 

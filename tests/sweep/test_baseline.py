@@ -20,17 +20,19 @@ from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.commands import in_one_process, write_dataset
 from support.results import changed, drawn, record, record_sweep, scored
 
-SWEEP = ("retriever=bm25,vector", "top_k=3,5")
+SWEEP = ("seed=1,2", "top_k=3,5")
+"""Values alone: all jobs have one template."""
+
+OPTIONS = ("retriever=bm25,vector", "top_k=3,5")
 
 
-def expanded(*typed: str) -> tuple[Command, list[Job]]:
-    command = read_command([*SWEEP, *typed], multirun=True)
+def expanded(*typed: str, swept: tuple[str, ...] = SWEEP) -> tuple[Command, list[Job]]:
+    command = read_command([*swept, *typed], multirun=True)
     return command, compose_jobs(command)
 
 
-def declared(*typed: str) -> tuple[int, int]:
+def declared(command: Command, jobs: list[Job]) -> tuple[int, int]:
     """Return the number of the baseline, and that of all configs."""
-    command, jobs = with_baseline(*expanded(*typed))
     assert [job.overrides for job in jobs] == list(command.jobs)
     (number,) = {read_number(job.config.values["baseline"]) for job in jobs}
     assert number is not None
@@ -39,7 +41,7 @@ def declared(*typed: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("typed", ["2", "#2", "'#2'"])
 def test_a_number_is_that_of_a_config(typed: str) -> None:
-    assert declared(f"baseline={typed}") == (2, 4)
+    assert declared(*with_baseline(*expanded(f"baseline={typed}"))) == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +49,14 @@ def test_a_number_is_that_of_a_config(typed: str) -> None:
 )
 def test_overrides_as_typed_that_equal_a_job_are_that_job(typed: str) -> None:
     """Hydra's grammar refuses a bare "=" in a value; the quotes that a shell takes away need not be doubled."""
-    assert declared(f"baseline={typed}") == (3, 4)
+    assert declared(*with_baseline(*expanded(f"baseline={typed}", swept=OPTIONS))) == (3, 4)
 
 
 def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
-    before, _ = expanded()
+    before = read_command(SWEEP, multirun=True)
     command, jobs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
     last = jobs[-1].config.values
-    assert declared("baseline=top_k=8 retriever=bm25 retriever.k1=1.5") == (5, 5)
+    assert declared(command, jobs) == (5, 5)
     assert [set(own) <= set(job) for own, job in zip(before.jobs, command.jobs, strict=False)] == [True] * 4
     assert (last["top_k"], last["retriever"]["k1"]) == (8, 1.5)
     assert len({job.name for job in jobs}) == 5
