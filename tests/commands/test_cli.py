@@ -347,8 +347,8 @@ def test_golden_set_without_evidence_says_which_metrics_cannot_be_had(ragsweep: 
 def test_all_bad_configs_of_a_sweep_are_said_before_it_starts(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = ragsweep("-m", "top_k=1,200,300", *write_dataset(tmp_path))
     assert done.returncode == 2
-    assert "top_k=200 is more" in done.stderr
-    assert "top_k=300 is more" in done.stderr
+    assert "top_k=200 exceeds depth" in done.stderr
+    assert "top_k=300 exceeds depth" in done.stderr
     assert not (tmp_path / ".ragsweep" / "ledger.db").exists()
 
 

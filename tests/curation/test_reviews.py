@@ -181,7 +181,7 @@ def test_a_judged_passage_is_evidence_with_its_grade_and_is_not_asked_again(gold
     ]
     assert value(entry, "audit", "status") == "silver"
     assert [one["document"] for one in passage_tasks(pool, [entry])] == ["fir"]
-    with pytest.raises(InputError, match='"q0", which is no longer in the golden file'):
+    with pytest.raises(InputError, match='"q0", which is not in the golden file'):
         passage_tasks(pool, [silver(1)])
 
 

@@ -81,7 +81,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
             ["objective=[mrr,context_tokenz]"], 'objective: no metric "context_tokenz"', marks=pytest.mark.nightly
         ),
         pytest.param(["finalists=-1"], "finalists: must be a whole number", marks=pytest.mark.nightly),
-        (["+hydra.sweeper.stop.patient=3"], "hydra.sweeper.stop.patient: there is no such key"),
+        (["+hydra.sweeper.stop.patient=3"], "hydra.sweeper.stop.patient: unknown key"),
     ],
 )
 def test_goals_that_mean_nothing_are_refused_before_the_first_trial(
