@@ -162,3 +162,17 @@ SCALARS = st.one_of(
 def test_files_of_jobs_are_read_as_they_were(values: dict[str, Any]) -> None:
     assert OmegaConf.to_container(OmegaConf.create(to_yaml(values))) == values
     assert yaml.safe_load(to_yaml(values)) == values
+
+
+def test_jobs_of_a_named_sweep_that_differ_in_plain_values_are_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    composed: list[list[str]] = []
+
+    def counted(name: str, overrides: list[str], **settings: Any) -> Any:
+        composed.append(overrides)
+        return compose(name, overrides, **settings)
+
+    monkeypatch.setattr("ragsweep.sweep.composing.compose.compose", counted)
+    composer = Composer()
+    for top_k in (3, 5):
+        composer.compose(["sweeps=top_k", f"top_k={top_k}"])
+    assert composed == [["sweeps=top_k"]]

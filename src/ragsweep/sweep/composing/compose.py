@@ -123,7 +123,7 @@ class Composer:
             return None
         if (isinstance(value, str) and ("$" in value or value == MISSING)) or override.is_hydra_override():
             return None
-        if self.is_group(key, lines):
+        if key == "sweeps" or self.is_group(key, lines):  # the folders of named sweeps are apart
             return None
         return key, value
 
