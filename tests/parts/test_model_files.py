@@ -47,7 +47,7 @@ def test_bundled_model_with_other_weights_is_refused(tmp_path: Path, monkeypatch
 
 
 def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"embedder\.model is '.*/absent', and there is no such folder"):
+    with pytest.raises(ConfigError, match=r"embedder\.model is '.*/absent', but there is no such folder"):
         model_files.locate(str(tmp_path / "absent"), KEY)
 
 

@@ -199,7 +199,7 @@ class LineCount(TaskMetric):
         counts = {"added": lambda made: len(made.added), "removed": lambda made: len(made.removed),
                   "changed": lambda made: made.changed}  # fmt: skip
         if of not in counts:
-            raise ConfigError(f"of: must be {', '.join(counts)}, given {of!r}")
+            raise ConfigError(f"of: must be {', '.join(counts)}, got {of!r}")
         self.name = f"{of}_lines"
         self._count: Any = counts[of]
 
@@ -230,7 +230,7 @@ class Hallucination(TaskMetric):
 
     def __init__(self, of: str | None = None) -> None:
         if of not in self.NAMES:
-            raise ConfigError(f"of: must be null, {', '.join(filter(None, self.NAMES))}, given {of!r}")
+            raise ConfigError(f"of: must be null, {', '.join(filter(None, self.NAMES))}, got {of!r}")
         self.of = of
         self.name = self.NAMES[of]
 

@@ -57,7 +57,7 @@ class Repairer:
     def check(self) -> None:
         """Raise ConfigError for a similarity out of range."""
         if not 0 < self.similarity <= 1:
-            raise ConfigError(f"similarity: must be above 0 and at most 1, given {self.similarity:g}")
+            raise ConfigError(f"similarity: must be above 0 and at most 1, got {self.similarity:g}")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Repair one configuration after the other."""
