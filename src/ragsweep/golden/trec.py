@@ -34,10 +34,11 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
     end = f" {encode_id(tag)}\n"
     for question, row in run.items():
         start = f"{encode_id(question)} Q0 "
-        falling = strictly_falling(six_digits(np.array([score for _, score in row], dtype=np.float32)))
+        scores = np.array([score for _, score in row], dtype=np.float32)
+        written = strictly_falling(six_digits(scores)).astype(np.str_).tolist()
         lines += [
             f"{start}{encode_id(document)} {rank} {score}{end}"
-            for rank, ((document, _), score) in enumerate(zip(row, falling.astype(np.str_), strict=True), start=1)
+            for rank, ((document, _), score) in enumerate(zip(row, written, strict=True), start=1)
         ]
     return "".join(lines)
 
