@@ -22,7 +22,7 @@ STARTS = re.compile(r"(?:python run\.py|ragsweep) (?=[-\w])")
 OPEN = re.compile(r"\.\.\.|<\w|\$[A-Z]|\b[A-Z]{3,}\b(?!=)")
 """A line that leaves something to be filled in."""
 
-OWN = re.compile(r"\b(?:shortest|unlabelled|mend|overlap)\b")
+OWN = re.compile(r"\b(?:shortest|unlabelled|mend|mine|overlap)\b")
 """Parts that a page writes itself, by its steps."""
 
 GROUPS = sorted(path.name for path in (ROOT / "conf").iterdir() if path.is_dir() and path.name != "hydra")
