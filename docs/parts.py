@@ -22,9 +22,9 @@ HEAD = """# Parts
 
 All options and keys, generated from `conf/` by `python docs/parts.py`. `chunker=recursive` selects an option,
 `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`: required. `...`: a text of several
-lines, in the YAML file. A range such as "20 to 80" is the usual one of a sweep; other values are accepted. A row of
-several options has one default for all but those named, or one for each in the same order. An empty cell repeats the
-option above.
+lines, in the YAML file. A range such as "20 to 80" is the usual range of a sweep; other values are accepted. A row of
+several options gives one default and its exceptions by name, or one default per option, in the same order. An empty
+cell repeats the option above.
 """
 
 
