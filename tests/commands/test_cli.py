@@ -176,7 +176,7 @@ def test_tracker_that_fails_at_the_end_is_put_right_by_the_same_command(ragsweep
     (tmp_path / "up").touch()
     again = ragsweep(*command, **trusted)
     assert again.returncode == 0, again.stdout
-    assert "2 of 2 configs are done" in again.stdout
+    assert "2 of 2 configs are already done" in again.stdout
     assert (tmp_path / "up").read_text() == "FINISHED"
 
 

@@ -228,7 +228,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         'no result of a run "z"': ["--baseline", "z", *options[2:], *margin],
         "ndcg=0.1 needs a baseline; specify it with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
         "needs a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],
-        '--at-least: "ndcg" is none': ["--candidate", "1", "--at-least", "ndcg"],
+        '--at-least: "ndcg" is invalid': ["--candidate", "1", "--at-least", "ndcg"],
         "--each: applies to --margin only": [*options[:4], "--each", *margin, "--at-least", "b=1"],
     })  # fmt: skip
 

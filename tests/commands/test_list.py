@@ -98,7 +98,9 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
     with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
         name(["feed#1", "baseline", "--path", path])
     for wrong in ("feed#1", "badcafe0", "a b", "7th"):
-        with pytest.raises(ConfigError, match="could be a run id" if wrong == "badcafe0" else "is invalid"):
+        with pytest.raises(
+            ConfigError, match="could be a run id" if wrong == "badcafe0" else "must begin with a letter"
+        ):
             name(["feed#1", wrong, "--path", path])
     name(["--drop", "baseline", "--path", path])
     name(["feed#1", "baseline", "--path", path])

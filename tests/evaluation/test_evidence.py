@@ -71,7 +71,7 @@ def test_start_keeps_its_meaning_in_the_labelled_document_where_passages_are_rep
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1.1])
 def test_threshold_out_of_range_is_an_error(threshold: float) -> None:
-    with pytest.raises(ConfigError, match=f"not {threshold}"):
+    with pytest.raises(ConfigError, match=f"got {threshold}"):
         cover(chunks_of([WORDS], [(0, 0, 30)]), ask(), threshold)
 
 

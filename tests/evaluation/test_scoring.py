@@ -156,5 +156,5 @@ def test_unknown_need_of_a_metric_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(TRUSTED, "own_need")
     attributes = "name, unit, higher_is_better, bounds, quantile = 'n', '', True, (0, 1), None"
     (tmp_path / "own_need.py").write_text(f"class N:\n    {attributes}\n    needs = ('answers',)\n    score = None\n")
-    with pytest.raises(ConfigError, match=r'metrics\.n: needs names answers; did you mean "answer"'):
+    with pytest.raises(ConfigError, match=r'metrics\.n: unknown needs answers; did you mean "answer"'):
         prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.n={_target_: own_need.N}")

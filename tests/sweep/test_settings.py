@@ -84,7 +84,7 @@ def test_constraint_that_could_never_be_kept_is_an_error(name: str, limit: objec
         ([{"name": None, "by": "colour"}], r'by: no label "colour" divides these questions; known: category, level'),
         ([{"name": None, "by": "level"}, {"name": None, "by": None}], "by: cannot differ within a sweep"),
         ([{"name": "a", "by": None}, {"name": "b", "by": None}], "name: cannot differ within a sweep"),
-        ([{"name": 7, "by": None}], "name: 7 is invalid"),
+        ([{"name": 7, "by": None}], "name: 7 must begin with a letter"),
     ],
 )
 def test_name_and_label_of_a_sweep_are_checked(configs: list[dict[str, object]], fault: str) -> None:

@@ -137,7 +137,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
-    assert ("2 results were missing from MLflow" if state == "FINISHED" else "2 of 2 configs are done") in said
+    assert ("2 results were missing from MLflow" if state == "FINISHED" else "2 of 2 configs are already done") in said
     assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
 
 
