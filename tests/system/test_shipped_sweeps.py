@@ -72,7 +72,7 @@ def cut(typed: list[str]) -> list[str]:
 def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
     for name, (status, printed) in said.items():
         assert status == 0, f"{name}: {printed}"
-        assert "RESULT" in printed, name
+        assert "CHOICE" in printed, name
     found = ledger.sweeps()
     assert len(found) == len(SWEEPS)
     for sweep in found:
