@@ -197,7 +197,7 @@ def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
     table = connect(tmp_path).open_table(*names(tmp_path))
     table.delete("position = 3")
     table.tags.update("complete", table.version)
-    with pytest.raises(EndpointFailed, match="holds 59 vectors, 60 of them indexed, not 60; delete it"):
+    with pytest.raises(EndpointFailed, match="contains 59 vectors, 60 of them indexed, not 60; delete it"):
         LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 3)
 
 

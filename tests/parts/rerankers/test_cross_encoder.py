@@ -78,7 +78,7 @@ def test_model_with_several_outputs_is_refused(tiny_classifier: Path, tmp_path: 
     shutil.copytree(tiny_classifier, copy)
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "id2label": {"0": "no", "1": "yes"}}))
-    with pytest.raises(ConfigError, match="gives 2 scores a pair"):
+    with pytest.raises(ConfigError, match="returns 2 scores per pair"):
         reranker(copy).check()
 
 
