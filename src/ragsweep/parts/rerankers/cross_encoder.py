@@ -57,7 +57,7 @@ class CrossEncoder(LocalModel):
             )
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
-            raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores per pair instead of one")
+            raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores per pair, not one")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs; the longest are scored first, so that pairs of one length share a batch."""
