@@ -64,7 +64,7 @@ def until_it_survives(folder: Path, fates: list[str], *more: str) -> Finished:
 def check(folder: Path, fates: list[str], *more: str) -> None:
     """Run until the command itself survives; every outcome is as fate has it."""
     bad = [fate for fate in fates if fate in SAID]
-    limits = [f"timeout={20 if more else 3}"] if "hangs" in fates else []
+    limits = [f"timeout={45 if more else 3}"] if "hangs" in fates else []
     done = until_it_survives(folder, fates, *limits, *more)
     assert done.returncode == (1 if bad else 0), done.stderr
     found = outcomes(folder)
