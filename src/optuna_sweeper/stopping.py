@@ -29,7 +29,7 @@ class StopRule:
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
-        """Return why to stop after these outcomes in order, or ""."""
+        """Return the reason to stop after these outcomes (in order), or "" to continue."""
         if self.seconds is not None and elapsed >= self.seconds:
             return f"its time limit is reached: {_WHERE}.seconds={self.seconds:g}"
         spent = Counter[str]()

@@ -233,7 +233,7 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the index of a trial among the drawn trials, without retries and abandoned ones."""
+    """Return the index of a trial among the drawn trials, excluding retries and abandoned trials."""
     from optuna.trial import TrialState
 
     def is_drawn(trial: Any) -> Any:

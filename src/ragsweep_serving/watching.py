@@ -30,7 +30,7 @@ QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A number of the requests with its 95 % interval, and the evaluation's number; NaN if missing."""
+    """A statistic of the requests with its 95 % interval, and that of the evaluation; NaN if missing."""
 
     value: float
     low: float

@@ -134,8 +134,8 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
         matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
         if not enough_clusters(matrix.clusters, matrix.weights):
             raise InputError(
-                f"{runs[0]}: fewer than {FEWEST} independent questions have a score of {metric}, too few for a pilot;"
-                " plan without it, from measured variances"
+                f"{runs[0]}: fewer than {FEWEST} independent questions have a score for {metric}, too few for a pilot;"
+                " omit the run to plan from measured variances"
             )
         kind = "another config" if len(runs) == 1 else "such a change"
         effect = options.effect or worth_finding(matrix, unit)

@@ -177,7 +177,7 @@ def between(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 
 def size(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a difference; for amounts in per cent."""
+    """Format the size of a difference; for amounts, as a percentage."""
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 

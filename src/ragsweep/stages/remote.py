@@ -151,7 +151,7 @@ class Remote:
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Write a file's bytes as an object, if absent; then call ``then`` in that thread."""
+        """Upload a file in a thread unless the object exists, then call ``then`` in that thread."""
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:

@@ -39,7 +39,7 @@ class Costs(Protocol):
         """The costs known for any config: name -> one number per config, NaN if unknown."""
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and lower in some by a saving; "" if there is none."""
+        """Return the first cost that is known for all rows and whose values differ by a saving; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether a row is shown to cost at least a tenth less than another."""

@@ -37,7 +37,7 @@ class ConfigCosts:
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and lower in some by a saving; "" if there is none.
+        """Return the first cost that is known for all rows and whose values differ by a saving; "" if there is none.
 
         Uses the point estimates, significant or not: a cost of lower priority must not outweigh a possible increase of
         one of higher priority.

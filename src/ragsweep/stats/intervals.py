@@ -29,15 +29,16 @@ def means_with_intervals(
     """Average many metrics at once over their known scores, and bound the means by the percentile bootstrap.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
-    bounds, NaN where there is none. Resamples are the same in every call with as many questions (fixed seed). For fewer
-    than ten scores Student's t is used, within the bounds; where these are all equal their spread is unknown, and both
-    ends are NaN. Where all scores are at a bound the bootstrap would have no width; there the interval is that of n
-    equal Bernoulli draws (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
+    bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
+    fewer than ten scores Student's t is used, clipped to the bounds; if the scores are all equal, their spread is
+    unknown and both ends are NaN. Where all scores are at a bound the bootstrap would have no width; there the interval
+    is that of n equal Bernoulli draws (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends
+    are NaN.
 
     With ``weights`` (questions,) means are weighted, in each resample as well (a ratio: Davison and Hinkley 1997,
     section 2.7), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
-    Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
+    Scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44 bits below
     the largest score). So an interval is bit-identical regardless of the other metrics and the number of threads.
     """
     rows = np.ascontiguousarray(rows)

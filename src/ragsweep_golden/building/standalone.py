@@ -55,7 +55,7 @@ def stands_alone(one: Candidate, language: str) -> bool:
 
 
 def is_about(question: str, page: str, language: str) -> bool:
-    """Return whether a question names its topic, or the page's title or heading does.
+    """Return whether the topic is named in the question, or in the title or heading of its page.
 
     A definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word with
     the question.

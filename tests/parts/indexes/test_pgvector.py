@@ -212,7 +212,7 @@ def test_vectors_that_are_too_long_are_refused() -> None:
     ("given", "message"),
     [
         ({"url_env": "STUDY_URL"}, r"index\.url and index\.url_env: set one"),
-        ({"url": None}, "set one, and null for the other"),
+        ({"url": None}, "set one of them and leave the other null"),
         ({"url": "postgresql://me:s3cret@host/x"}, r"index\.url must begin with postgresql:// and contain no password"),
         ({"url": "postgresql://host/x?password=s3cret"}, r"index\.url must begin with postgresql://"),
         ({"url": "host=there password=s3cret"}, r"index\.url must begin with postgresql://"),

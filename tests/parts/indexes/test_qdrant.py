@@ -186,7 +186,7 @@ def test_folder_that_another_process_has_open_is_one_line(tmp_path: Path) -> Non
     ("given", "message"),
     [
         ({"path": "here"}, r"index\.base_url is http://localhost:6333, index\.path here; set one"),
-        ({"base_url": None}, "set one, and null for the other"),
+        ({"base_url": None}, "set one of them and leave the other null"),
         ({"base_url": "http://user:pass@host"}, r"index\.base_url must begin with http"),
         ({"key_env": "sk-123"}, r"index\.key_env must be the NAME"),
         ({"collection": "a/b"}, r"index\.collection must be .*, got 'a/b'"),

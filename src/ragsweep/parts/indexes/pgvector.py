@@ -79,7 +79,7 @@ class PgVector(ExternalIndex):
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.url is None) == (self.url_env is None):
-            raise ConfigError("index.url and index.url_env: set one, and null for the other")
+            raise ConfigError("index.url and index.url_env: set one of them and leave the other null")
         # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(

@@ -66,7 +66,7 @@ class Qdrant(ExternalIndex):
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
-                f"index.base_url is {self.base_url}, index.path {self.path}; set one, and null for the other"
+                f"index.base_url is {self.base_url}, index.path {self.path}; set one of them and leave the other null"
             )
         if self.base_url is not None:
             self.service.check("index")

@@ -65,9 +65,9 @@ class JudgeSuspicious(Proportion):
 
 
 class JudgeSpread(Proportion):
-    """Average the standard deviation between a question's samples over the judged metrics.
+    """Return the standard deviation of a question's samples, averaged over the judged metrics.
 
-    Needs judge.samples of at least 2. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
+    Needs judge.samples of at least 2. This is the noise of a single sample; averaging n samples divides it by sqrt(n).
     """
 
     TRAITS = PartTraits(version="1")

@@ -74,7 +74,7 @@ class Http(ServiceSettings):
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
-            raise ConfigError("system.url must be a path on a host; put the data to send in system.body")
+            raise ConfigError("system.url must consist of scheme, host and path; put the data to send in system.body")
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:
                 raise ConfigError(

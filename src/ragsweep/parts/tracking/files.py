@@ -98,14 +98,14 @@ def key(name: str) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Return the numbers of a result that MLflow's pages can show side by side; results.json and the ledger have all.
+    """Return the numbers of a result that MLflow's pages can show side by side; the ledger contains all.
 
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
     - up to MOST_METRICS in total: metrics with a target, those of STANDARD, the others in config order,
-      without families by rank (``recall_at_5``) or quantile of latency, then the intervals of the headline
+      excluding metrics by rank (``recall_at_5``) or latency quantile, then the intervals of headline metrics
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
-    - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
+    - ``race_asked``, ``race_ahead``: of a dropped config, questions asked and a lower bound on the lead of the best
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``: the cost of the
     answers when first computed
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window

@@ -73,7 +73,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Return the key of a search, from its space, storage, base config and tracking place.
+    """Derive the key of a search from its space, storage, base config and tracking location.
 
     The number of trials, the sampler, and the user of the database may change when a search is continued.
     """
