@@ -91,7 +91,7 @@ def undisturbed(tracker: Mlflow) -> dict[str, Any]:
 KILLED_AT_EACH_STEP = """
 import os, signal, sys
 import mlflow, pyarrow.parquet, sqlalchemy, yaml
-from support.results import a_result
+from support.results import RANKED, a_result
 from ragsweep.parts.tracking import Mlflow, RunPlacement
 
 def record(parent, step):
