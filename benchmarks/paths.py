@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from types import CodeType, FrameType
@@ -98,8 +98,12 @@ def traced(finds: Finds) -> Iterator[dict[str, None]]:
 def files(arguments: list[str], finds: Finds) -> list[str]:
     """Run a command on a small golden set, and return the files that a value passes through."""
     settings = ["dataset=folder", "dataset.path=docs", "dataset.golden=golden.jsonl", "retriever=bm25", "tracking=none"]
-    with traced(finds) as found, redirect_stdout(StringIO()), suppress(SystemExit):
-        run([*settings, *arguments])
+    with traced(finds) as found, redirect_stdout(StringIO()):
+        try:
+            run([*settings, *arguments])
+        except SystemExit as end:
+            if end.code:
+                raise RuntimeError(f"{arguments} ended with status {end.code}") from end
     return [Path(path).relative_to(SOURCE).with_suffix("").as_posix() for path in found]
 
 
