@@ -95,7 +95,7 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. For your
         own: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
         """Hours are made of processor seconds. Times of a question are upper limits: the machine
-        [did other work](measurements.md#a-million-chunks).""",
+        [did other work](measurements.md#scale).""",
         f"""One process embeds a chunking and builds an index. {WORKERS} workers divide a sweep over {WORKERS} chunkers
         and embedders, so that it takes as long as one; `compute=ray` divides a single embedding
         ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",

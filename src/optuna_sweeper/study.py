@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Release this process's trials for another attempt; ``lost``: this attempt counts, as its process died."""
+        """Enqueue the trials that this process owns again; ``lost``: the attempt counts, because its worker died."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -25,10 +25,10 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Table
-from ragsweep.sweep.composing.command import choices, read_command
+from ragsweep.sweep.composing.command import choices
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from support.commands import RUN, call, composed, write_dataset
+from support.commands import RUN, call, composed, read, write_dataset
 from support.results import changed, drawn, record, refuse, scored
 
 ROOT = Path(__file__).parent.parent.parent
@@ -214,7 +214,7 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     written = OmegaConf.load(tmp_path / "sweeps" / "ablate_abababab.yaml")
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
     assert written.baseline == 1
-    read_command(["sweeps=ablate_abababab_2"], multirun=False)
+    read(["sweeps=ablate_abababab_2"], multirun=False)
 
 
 def test_changes_are_told_by_how_much_they_matter() -> None:

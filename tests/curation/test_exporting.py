@@ -245,7 +245,7 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
         [{"text": "beside water", "answer_start": 39}],
     ]
     assert exported.notes == {
-        "evidences in a second document are omitted": 1, "quotes are cut to the answer in them": 1,
+        "pieces of evidence in a second document are omitted": 1, "quotes are cut to the answer in them": 1,
         "right answers that the evidence does not contain are omitted": 3, "quotes became answers": 1,
         "documents get a number: guide.md/1": 1,
     }  # fmt: skip

@@ -17,11 +17,10 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.session import Session
-from support.commands import composed
+from support.commands import composed, read
 from support.parts import corpus
 from support.results import a_result, changed
 
@@ -204,5 +203,5 @@ def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tm
 
 def test_sweeper_that_decides_by_results_is_a_search() -> None:
     for sweeper in ("grid", "basic"):
-        assert not read_command(["top_k=1,2", f"hydra/sweeper={sweeper}"], multirun=True).searching
+        assert not read(["top_k=1,2", f"hydra/sweeper={sweeper}"], multirun=True).searching
     assert searches("hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper")

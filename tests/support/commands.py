@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ragsweep.core.results import Evaluation, Result
-from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.command import Command, read_command
 from ragsweep.sweep.composing.composition_errors import compose
-from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import defining
 from ragsweep.sweep.composing.template import JobConfig
@@ -180,16 +178,24 @@ def prepare(session: Session, *overrides: str) -> Experiment:
 
 def composed(*overrides: str) -> JobConfig:
     """Compose one config; equal choices of options are composed once, which takes longer than most tests."""
+    return compose(_first_command(_place()).composer, overrides)
+
+
+def read(overrides: Sequence[str], multirun: bool) -> Command:
+    """Read a command; equal choices of options are composed once."""
+    return read_command(overrides, multirun, before=_first_command(_place()))
+
+
+def _place() -> Path | None:
+    """Return the folder if it has configs: what others compose is the same everywhere."""
     place = Path.cwd()
-    own = any((place / name).is_dir() for name in ("conf", "sweeps"))
-    return compose(_composer(place if own else None), overrides)
+    return place if any((place / name).is_dir() for name in ("conf", "sweeps")) else None
 
 
 @cache
-def _composer(place: Path | None) -> Composer:
-    """Make the composer of all folders without configs (None), or of a folder that has some."""
+def _first_command(place: Path | None) -> Command:
     del place
-    return Composer(policy=ConfigPolicy(Secrets()))
+    return read_command([], False)
 
 
 def evaluate(session: Session, *overrides: str) -> Result:

@@ -10,14 +10,14 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.baseline import with_baseline
-from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
+from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.settings import read_number
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from support.commands import in_one_process, write_dataset
+from support.commands import in_one_process, read, write_dataset
 from support.results import changed, drawn, record, record_sweep, scored
 
 SWEEP = ("seed=1,2", "top_k=3,5")
@@ -27,7 +27,7 @@ OPTIONS = ("retriever=bm25,vector", "top_k=3,5")
 
 
 def expanded(*typed: str, swept: tuple[str, ...] = SWEEP) -> tuple[Command, list[Job]]:
-    command = read_command([*swept, *typed], multirun=True)
+    command = read([*swept, *typed], multirun=True)
     return command, compose_jobs(command)
 
 
@@ -53,7 +53,7 @@ def test_overrides_as_typed_that_equal_a_job_are_that_job(typed: str) -> None:
 
 
 def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
-    before = read_command(SWEEP, multirun=True)
+    before = read(SWEEP, multirun=True)
     command, jobs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
     last = jobs[-1].config.values
     assert declared(command, jobs) == (5, 5)

@@ -12,6 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from support.commands import read
 
 
 def nightly(*values: object) -> object:
@@ -38,7 +39,7 @@ def nightly(*values: object) -> object:
 )
 def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as fault:
-        compose_jobs(read_command(overrides, multirun=False))
+        compose_jobs(read(overrides, multirun=False))
     assert message in str(fault.value)
     assert len(str(fault.value).splitlines()) == 1
 
@@ -66,14 +67,14 @@ CASES = "hydra.sweeper.cases=[['retriever=bm25'],['retriever=hybrid_rrf','retrie
 )
 def test_a_bad_case_is_one_sentence_with_its_number(cases: str, message: str) -> None:
     with pytest.raises(ConfigError) as fault:
-        compose_jobs(read_command([f"hydra.sweeper.cases={cases}"], multirun=True))
+        compose_jobs(read([f"hydra.sweeper.cases={cases}"], multirun=True))
     assert message in str(fault.value)
     assert len(str(fault.value).splitlines()) == 1
 
 
 def test_a_fault_of_what_is_typed_is_not_blamed_on_a_case() -> None:
     with pytest.raises(ConfigError) as fault:
-        compose_jobs(read_command([CASES, "topk=3,5"], multirun=True))
+        compose_jobs(read([CASES, "topk=3,5"], multirun=True))
     assert str(fault.value).startswith('topk=3: no key "topk"')
 
 
@@ -83,8 +84,8 @@ def test_a_folder_of_configs_that_does_not_exist_is_named(tmp_path: Path) -> Non
 
 
 def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
-    assert len(read_command(["top_k=3,3"], multirun=True).jobs) == 1
-    assert len(read_command(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
+    assert len(read(["top_k=3,3"], multirun=True).jobs) == 1
+    assert len(read(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
 
 
 def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "reranker").mkdir()
     (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
     searched = f"hydra.searchpath=[file://{tmp_path},pkg://hydra.conf]"
-    (job,) = compose_jobs(read_command([searched, "reranker=mine"], multirun=False))
+    (job,) = compose_jobs(read([searched, "reranker=mine"], multirun=False))
     assert job.config.written["reranker"]["_target_"] == "my.Reranker"
 
 
@@ -107,13 +108,13 @@ def test_every_shipped_option_composes() -> None:
     others = ("hydra", "answer_metrics", "answer_context")  # the latter two are chosen by a task and an llm
     for folder in sorted(path for path in config_folder().iterdir() if path.is_dir() and path.name not in others):
         for option in sorted(folder.glob("*.yaml")):
-            config = compose_jobs(read_command([f"{folder.name}={option.stem}"], multirun=False))[0].config
+            config = compose_jobs(read([f"{folder.name}={option.stem}"], multirun=False))[0].config
             assert config.written.get(folder.name, option.stem) is not None  # a task has no key of its own
 
 
 @cache
 def shipped(sweep: str) -> Command:
-    return read_command([f"sweeps={sweep}"], multirun=False)
+    return read([f"sweeps={sweep}"], multirun=False)
 
 
 @pytest.mark.nightly
@@ -151,9 +152,9 @@ def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values:
 
 @pytest.mark.nightly
 def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
-    command = read_command(["sweeps=ablation"], multirun=False)
+    command = read(["sweeps=ablation"], multirun=False)
     first, *others = (job.config.written for job in compose_jobs(command))
-    defaults = compose_jobs(read_command([], multirun=False))[0].config.written
+    defaults = compose_jobs(read([], multirun=False))[0].config.written
     assert {**first, "baseline": None} == {**defaults, "baseline": None}
     assert all(other != first for other in others)
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
@@ -161,11 +162,11 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
 
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
-        read_command(["retriever.legs={first:{k1:1}}"], multirun=False)
+        read(["retriever.legs={first:{k1:1}}"], multirun=False)
 
 
 def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
-    command = read_command(["retriever=hybrid_convex", "retriever.alpha=range(0.1,0.5,0.1)"], True)
+    command = read(["retriever=hybrid_convex", "retriever.alpha=range(0.1,0.5,0.1)"], True)
     assert command.names() == [f"alpha=0.{n}" for n in (1, 2, 3, 4)]
     assert "0.30000000000000004" in str(command.jobs)
 
@@ -198,7 +199,7 @@ def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("own_metrics")
 def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str, second: str) -> None:
     with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
-        compose_jobs(read_command(overrides, multirun=False))
+        compose_jobs(read(overrides, multirun=False))
     assert first in str(fault.value)
     assert f", and {second}" in str(fault.value)
     assert "another key" in str(fault.value)
@@ -217,5 +218,5 @@ def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str,
 )
 @pytest.mark.usefixtures("own_metrics")
 def test_a_key_that_one_metric_has_is_its_own(overrides: list[str], key: str, target: str) -> None:
-    (job,) = compose_jobs(read_command(overrides, multirun=False))
+    (job,) = compose_jobs(read(overrides, multirun=False))
     assert job.config.written["metrics"][key]["_target_"] == target

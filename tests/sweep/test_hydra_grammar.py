@@ -12,6 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from ragsweep.commands import cli, run
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from support.commands import read
 
 HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
 
@@ -67,33 +68,33 @@ def value(config: object, key: str) -> object:
 
 @pytest.mark.parametrize("forms", SINGLE)
 def test_a_form_of_one_config_sets_what_hydra_sets(forms: dict[str, dict[str, object]]) -> None:
-    (job,) = compose_jobs(read_command([*CHAT, *forms], multirun=False))
+    (job,) = compose_jobs(read([*CHAT, *forms], multirun=False))
     for line, expected in forms.items():
         assert {key: value(job.config.values, key) for key in expected} == expected, line
 
 
 def test_what_hydra_refuses_is_refused_by_its_key() -> None:
     with pytest.raises(ConfigError, match=re.escape(NO_FORM.partition("=")[0])):
-        compose_jobs(read_command([NO_FORM], multirun=False))
+        compose_jobs(read([NO_FORM], multirun=False))
 
 
 @pytest.mark.parametrize("line", SWEPT)
 def test_a_form_of_several_configs_is_expanded_as_hydra_does(line: str) -> None:
     lines = [*CHAT, line] if line.startswith("llm") else [line]
-    command = read_command(lines, multirun=True)
+    command = read(lines, multirun=True)
     assert [job[-1] for job in command.jobs] == SWEPT[line]
     compose_jobs(command)
 
 
 def test_shuffled_values_are_the_values() -> None:
-    jobs = read_command(["top_k=shuffle(range(1,6))"], multirun=True).jobs
+    jobs = read(["top_k=shuffle(range(1,6))"], multirun=True).jobs
     assert sorted(jobs) == [(f"top_k={n}",) for n in range(1, 6)]
 
 
 def test_an_interval_is_refused_by_a_grid_and_read_by_a_search() -> None:
     with pytest.raises(ConfigError, match="no intervals"):
-        read_command(["depth=interval(10,20)"], multirun=True)
-    assert read_command(["depth=int(interval(10,20))", "hydra/sweeper=optuna"], multirun=True).search
+        read(["depth=interval(10,20)"], multirun=True)
+    assert read(["depth=int(interval(10,20))", "hydra/sweeper=optuna"], multirun=True).search
 
 
 def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_are(tmp_path: Path) -> None:
@@ -102,18 +103,18 @@ def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_
     command = read_command(["retriever=glob(hybrid*)"], multirun=True, config_dir=str(tmp_path))
     assert [job[0] for job in command.jobs] == [HYBRIDS[0], "retriever=hybrid_own", HYBRIDS[1]]
     with pytest.raises(ConfigError, match=r"glob\(x\*\): matches no option; known: bm25, "):
-        read_command(["retriever=glob(x*)"], multirun=True)
+        read(["retriever=glob(x*)"], multirun=True)
 
 
 def test_a_search_reads_a_pattern_as_the_options_that_match() -> None:
-    command = read_command(["hydra/sweeper=optuna", "retriever=glob(hybrid*)"], multirun=True)
+    command = read(["hydra/sweeper=optuna", "retriever=glob(hybrid*)"], multirun=True)
     assert {line for job in command.jobs for line in job if line.startswith("retriever=")} == set(HYBRIDS)
 
 
 @pytest.mark.parametrize("line", ["llm=null", "~llm", "~llm=none", "tracking=null"])
 def test_a_group_without_an_option_is_refused(line: str) -> None:
     with pytest.raises(ConfigError) as fault:
-        read_command([line], multirun=False)
+        read([line], multirun=False)
     group = re.split("[=~]", line.lstrip("~"))[0]
     assert str(fault.value).startswith(f"{line}: {group} takes one of its options")
     assert ("llm=none disables it" in str(fault.value)) == (group == "llm")
@@ -121,7 +122,7 @@ def test_a_group_without_an_option_is_refused(line: str) -> None:
 
 def test_an_experiment_needs_a_plus() -> None:
     with pytest.raises(ConfigError, match=r"conf/experiment/x\.yaml is added by \+experiment=x"):
-        read_command(["experiment=x"], multirun=False)
+        read(["experiment=x"], multirun=False)
 
 
 SHOWN = [
@@ -186,6 +187,6 @@ def test_ragsweep_completes_its_commands_and_what_run_takes(
 
 def test_a_value_with_signs_of_the_grammar_is_named_with_its_quoted_form() -> None:
     with pytest.raises(ConfigError) as fault:
-        read_command(["system.url=http://host/ask?a=b"], multirun=False)
+        read(["system.url=http://host/ask?a=b"], multirun=False)
     assert str(fault.value).endswith("""quote it: 'system.url="http://host/ask?a=b"'""")
-    read_command(["system=http", 'system.url="http://host/ask?a=b"'], multirun=False)
+    read(["system=http", 'system.url="http://host/ask?a=b"'], multirun=False)

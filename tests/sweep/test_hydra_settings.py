@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composing.command import read_command
+from support.commands import read
 
 SLURM = ["hydra/launcher=submitit_slurm"]
 RAY = ["hydra/launcher=ray"]
@@ -15,7 +15,7 @@ def launcher(*lines: str) -> str:
     for kind, package in ((SLURM, "hydra_submitit_launcher"), (RAY, "hydra_ray_launcher")):
         if kind[0] in lines and importlib.util.find_spec(f"hydra_plugins.{package}") is None:
             pytest.skip(f"{package} is not installed")
-    return read_command(["retriever=bm25", "top_k=1,2", *lines], multirun=True).launcher
+    return read(["retriever=bm25", "top_k=1,2", *lines], multirun=True).launcher
 
 
 def test_settings_of_a_cluster_are_accepted() -> None:

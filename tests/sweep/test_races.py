@@ -21,8 +21,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.composing.command import read_command
-from support.commands import ROOT, runs
+from support.commands import ROOT, read, runs
 from support.servers import forked
 
 QUESTIONS = 48
@@ -75,7 +74,7 @@ GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.swe
 
 
 def run(*overrides: str, store: str = "store") -> int:
-    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True)).status
+    return sweeping.run(read([*overrides, f"store.path={store}"], multirun=True)).status
 
 
 def results(store: str = "store") -> dict[str, Result]:

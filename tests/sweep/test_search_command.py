@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.search_settings import trial_name
 from ragsweep.sweep.searching.search_run import search_key
-from support.commands import in_one_process, runs, write_dataset
+from support.commands import in_one_process, read, runs, write_dataset
 from support.servers.studies import select, stored_trials
 
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
@@ -32,7 +31,7 @@ REFUSED = {
 def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     typed = [*SMALL[1:], *write_dataset(tmp_path), "judge=ollama"]
-    keys = [search_key(read_command([*typed, *more], multirun=True), "signature", "")
+    keys = [search_key(read([*typed, *more], multirun=True), "signature", "")
             for more in ([], ["judge.labels=l.csv"], ["judge.seed=1"])]  # fmt: skip
     assert keys[0] == keys[1] != keys[2]
 
@@ -74,18 +73,18 @@ def test_trial_0_is_the_declared_baseline_or_the_default_of_the_space() -> None:
     typed = ["hydra/sweeper=optuna", "retriever=bm25,vector"]
     expected = {"retriever=vector": "vector", "retriever=hybrid_rrf": "bm25", "7": "bm25", "null": "bm25"}
     for baseline, first in expected.items():
-        command = read_command([*typed, f"+baseline='{baseline}'"], multirun=True)
+        command = read([*typed, f"+baseline='{baseline}'"], multirun=True)
         assert f"retriever={first}" in command.jobs[0], baseline
         assert bool(command.notes) == (baseline == "retriever=hybrid_rrf")
 
 
 def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:
-    command = read_command(["sweeps=hybrid_tpe"], multirun=False)
+    command = read(["sweeps=hybrid_tpe"], multirun=False)
     assert command.searching
     assert command.overrides[0] == "hydra/sweeper=optuna"
     assert command.jobs[0] == ("sweeps=hybrid_tpe",)
     with pytest.raises(ConfigError, match="n_trials"):  # which the grid has not
-        read_command(["sweeps=hybrid_tpe", "hydra/sweeper=grid"], multirun=False)
+        read(["sweeps=hybrid_tpe", "hydra/sweeper=grid"], multirun=False)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +103,6 @@ def test_a_trial_is_named_by_what_it_changes_not_by_its_place(trial: list[str], 
 
 def test_a_config_is_not_named_by_operational_keys_unless_nothing_else_varies(tmp_path: Path) -> None:
     data = ["tracking.uri=sqlite:///x.db", "retriever=bm25", "store.path=x"]
-    assert read_command([*data, "top_k=3,5"], True).names() == ["top_k=3", "top_k=5"]
-    assert read_command(data, False).names() == ["bm25"]
-    assert read_command([*data, "budget.calls=1,2"], True).names() == ["calls=1", "calls=2"]
+    assert read([*data, "top_k=3,5"], True).names() == ["top_k=3", "top_k=5"]
+    assert read(data, False).names() == ["bm25"]
+    assert read([*data, "budget.calls=1,2"], True).names() == ["calls=1", "calls=2"]

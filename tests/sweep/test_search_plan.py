@@ -7,11 +7,11 @@ import pytest
 
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs
 from ragsweep.sweep.preparing import prepare_jobs
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_plan import bound_search
-from support.commands import write_dataset
+from support.commands import read, write_dataset
 
 SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
 
@@ -23,7 +23,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def bound(*typed: str) -> Plan:
-    command = read_command(typed, multirun=True)
+    command = read(typed, multirun=True)
     jobs = compose_jobs(command)
     session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
     found = bound_search(session, command, prepare_jobs(session, jobs))

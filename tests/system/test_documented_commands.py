@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from ragsweep.commands import cli
-from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs
 from ragsweep_golden.commands import SUBCOMMANDS
-from support.commands import in_one_process
+from support.commands import in_one_process, read
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,7 +74,7 @@ def test_a_documented_run_can_be_composed(words: list[str], monkeypatch: pytest.
     flags = [word for word in words if word.startswith("-")]
     assert set(flags) <= {"-m"}
     overrides = [word for word in words if not word.startswith("-")]
-    compose_jobs(read_command(overrides, multirun="-m" in flags))
+    compose_jobs(read(overrides, multirun="-m" in flags))
 
 
 @cache

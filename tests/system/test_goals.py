@@ -7,10 +7,9 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.searching.study_summary import read_summary
 from ragsweep.sweep.sweeping import run
-from support.commands import Ragsweep, artifacts, mlflow_client, runs, write_dataset
+from support.commands import Ragsweep, artifacts, mlflow_client, read, runs, write_dataset
 
 SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
 BOTH = "objective=[context_ndcg,context_tokens]"
@@ -89,7 +88,7 @@ def test_goals_that_mean_nothing_are_refused_before_the_first_trial(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as refused:
-        run(read_command([*SEARCH[1:], *write_dataset(tmp_path), BOTH, *typed], multirun=True))
+        run(read([*SEARCH[1:], *write_dataset(tmp_path), BOTH, *typed], multirun=True))
     assert said in str(refused.value)
     assert not (tmp_path / "study.db").exists()
     assert not (tmp_path / "mlflow.db").exists()

@@ -16,7 +16,7 @@ from ragsweep.commands.judge import judge
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.composing.command import read_command
+from support.commands import read
 
 M = "judge_swayed"
 COUNT = 60
@@ -86,7 +86,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         words = typed(server, tmp_path)
 
         def sweep(*more: str) -> int:
-            return sweeping.run(read_command([*words, *more], multirun=True)).status
+            return sweeping.run(read([*words, *more], multirun=True)).status
 
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")

@@ -17,9 +17,8 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.running.session import Session
-from support.commands import evaluate, write_dataset
+from support.commands import evaluate, read, write_dataset
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
 
 def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp_path: Path) -> None:
     typed = overrides(server, tmp_path, "tracking=none", "llm.concurrency=1", f"store.path={tmp_path}/s")
-    assert sweeping.run(read_command([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)).status == 1
+    assert sweeping.run(read([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)).status == 1
     ledger = Ledger(tmp_path / "s")
     results = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
     calls = {
@@ -191,7 +190,7 @@ KEYS = ("OPENAI_API_KEY", "OTHER_KEY", "JUDGE_KEY")
 
 
 def run(*typed: str) -> int:
-    return sweeping.run(read_command(typed, multirun=False)).status
+    return sweeping.run(read(typed, multirun=False)).status
 
 
 @pytest.mark.parametrize(

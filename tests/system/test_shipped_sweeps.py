@@ -8,9 +8,8 @@ import pytest
 
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
-from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.compose import config_folder
-from support.commands import in_one_process
+from support.commands import in_one_process, read
 from support.models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
@@ -61,7 +60,7 @@ def test_all_sweeps_that_are_promised_are_there() -> None:
 
 def cut(typed: list[str]) -> list[str]:
     """Keep the first and the last case of a long sweep."""
-    jobs = read_command(typed[2:], multirun=True)
+    jobs = read(typed[2:], multirun=True)
     if jobs.searching or len(jobs.jobs) <= FEW:
         return typed
     kept = [jobs.jobs[place] for place in (0, -1)]

@@ -15,7 +15,7 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.composing.command import choices, compose_jobs, read_command
+from ragsweep.sweep.composing.command import Command, choices, compose_jobs, read_command
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
 from ragsweep.sweep.running.session import Session, open_session
 
@@ -144,15 +144,17 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
-    """Return a function that composes and checks configs on one session.
+    """Return a function that composes and checks configs on one session; equal choices of options are composed once.
 
     The function raises a RagsweepError for a config that cannot run.
     """
     session: Session | None = None
+    command: Command | None = None
 
     def experiment(overrides: tuple[str, ...]) -> Experiment:
-        nonlocal session
-        job = compose_jobs(read_command(overrides, multirun=False, config_dir=config_dir))[0]
+        nonlocal session, command
+        command = read_command(overrides, multirun=False, config_dir=config_dir, before=command)
+        job = compose_jobs(command)[0]
         session = session or open_session(job.config.values, Terminal.current())
         return session.prepare(job)
 

@@ -70,11 +70,11 @@ def around(
     given: Mapping[str, Sequence[str]],
     wanted: Sequence[str] | None = None,
 ) -> list[AblationCase]:
-    """Change one thing at a time: options first, then parameters, each to its neighbours.
+    """List the cases that differ from a config in one factor: the option of a group, or the value of a parameter.
 
-    ``base`` are the config's overrides, ``parameters`` the flattened config; ``given``: factor -> values that replace
-    its neighbours. ``wanted`` are the only factors to change; the name of a part includes its parameters. Raises
-    ConfigError for an unknown factor.
+    Options come first; a parameter takes its neighbouring values. ``base`` are the config's overrides, ``parameters``
+    the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted`` restricts the
+    factors; a prefix such as ``retriever`` stands for all below it. Raises ConfigError for an unknown factor.
     """
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}

@@ -103,7 +103,7 @@ def _losses(result: Result) -> Iterator[Block]:
     """Yield the stages that lost evidence, and a hybrid against its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
-        yield Table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
+        yield Table([f"{found.evidences:,} pieces of evidence", ">left", ">lost here"], funnel_rows(found))
         yield paragraphs("LOST", (Statement("", text) for text in funnel_sentences(found)))
     if audit:
         texts = [Statement("", text) for text in audit_sentences(audit)]
@@ -137,7 +137,7 @@ def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] |
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)
     where = f"first at rank {number(rank, '-')}" if is_measured and rank > 0 else "not retrieved"
-    yield f"{evidence} evidences: {where if is_measured else 'not measured'}"
+    yield f"{evidence} pieces of evidence: {where if is_measured else 'not measured'}"
     chunks = questions.get("context", [[]] * (n + 1))[n] or []
     if chunks:
         names = map(str, chunks[:MOST_CONTEXT])

@@ -269,9 +269,10 @@ class Scores(NamedTuple):
 class EvaluationView:
     """Input of a metric: one config's rankings, and the evidence that they cover, for all questions.
 
-    Evidence arrays run over the evidences of all questions (relevant ones only, grade > 0). ``first_rank`` is the first
-    1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where one chunk
-    covers several evidences: these are spread over following ranks, one per rank, so that no list beats the ideal one.
+    Evidence arrays run over the pieces of evidence of all questions (relevant ones only, grade > 0). ``first_rank`` is
+    the first 1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where
+    one chunk covers several pieces: these are spread over following ranks, one per rank, so that no list beats the
+    ideal one.
     """
 
     questions: Sequence[Question]

@@ -63,7 +63,7 @@ BY_QUESTION = ("top", "scores")
 
 @dataclass(frozen=True, eq=False)
 class EvidenceRanks:
-    """The rank of each evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
+    """The rank of each piece of evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
 
     Evidences follow the order of the questions and of the golden set. Shares and scores have six digits.
     """
@@ -86,12 +86,12 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the indices of a question's evidences."""
+        """Return the indices of a question's evidence."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Drop the evidences and scores of some questions (questions,)."""
+        """Drop the evidence and scores of some questions (questions,)."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),

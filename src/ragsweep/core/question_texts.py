@@ -66,7 +66,7 @@ def _compact(value: Any) -> str:
 
 
 def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
-    """Return the paths of each question's evidences; empty without evidence."""
+    """Return the paths of each question's evidence; empty without evidence."""
     known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
     values = {name: map_arrays(value, _numbers) for name, value in known.items() if len(value)}
     ends = np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()

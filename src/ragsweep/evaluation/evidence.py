@@ -1,8 +1,8 @@
 """Resolve labels under any chunking: map anchors to spans of the text, and spans to the chunks that cover them.
 
-Each evidence is credited once, at the first rank that covers it, and the ideal list is the list of evidences. So no
-metric has a denominator that depends on the chunking, and with one chunk per document and document-level evidence every
-metric equals trec_eval's.
+Each piece of evidence is credited once, at the first rank that covers it, and the ideal list is the list of all pieces.
+So no metric has a denominator that depends on the chunking, and with one chunk per document and document-level evidence
+every metric equals trec_eval's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class Coverage:
     """
 
     questions: Sequence[Question]
-    question: Numbers  # (evidences,): the question of each evidence
+    question: Numbers  # (evidences,): the question of each piece
     grade: NDArray[np.float64]  # (evidences,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
@@ -69,7 +69,7 @@ class Coverage:
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find, for each evidence (evidences,), the first rank, from 1, whose chunk covers it; 0 if none."""
+        """Find the first rank, from 1, whose chunk covers a piece of evidence (evidences,); 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
@@ -270,13 +270,13 @@ def view(
 
 
 def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -> Numbers:
-    """Spread evidences covered by one chunk over following ranks, one per rank, so that no list beats the ideal one.
+    """Spread the evidence covered by one chunk over following ranks, one per rank, so that no list beats the ideal one.
 
-    A question's evidences are taken in order of first rank, the higher grade first on a tie. Each is credited at its
-    first rank, or directly after the previous one: ``max(first_rank, credited before + 1)``. Because no two share a
-    rank, nDCG, average precision and precision are at most 1. A chunk that covers two evidences thus counts like two
-    chunks, at its own rank and the next. If no two share a first rank, nothing changes. All arrays are (evidences,);
-    rank 0 means not found.
+    The pieces of a question's evidence are taken in order of first rank, the higher grade first on a tie. Each is
+    credited at its first rank, or directly after the previous one: ``max(first_rank, credited before + 1)``. Because no
+    two share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces thus counts
+    like two chunks, at its own rank and the next. If no two share a first rank, nothing changes. All arrays are
+    (evidences,); rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

@@ -24,7 +24,7 @@ class Label(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
+    """The passages of the evidence; a piece with a repeated anchor has several, any of which counts.
 
     A whole document counts as a passage of one character, so that any of its chunks covers it.
     """

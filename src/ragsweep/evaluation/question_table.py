@@ -54,14 +54,14 @@ class QuestionTable:
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
-        """Flags of the questions to search for: from the router, else from the golden set."""
+        """Flags of the questions that need retrieval: from the router, else from the golden set."""
         if self.routed:
             return np.frombuffer(self.routed, dtype=np.bool_)
         return np.array([question.needs_retrieval for question in self.questions], dtype=np.bool_)
 
     @cached_property
     def rows(self) -> Numbers:
-        """The numbers of the questions to search for."""
+        """The indices of the questions that need retrieval."""
         return np.flatnonzero(self.searched)
 
     @cached_property

@@ -30,10 +30,10 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
     ``scored``: the candidates in their new order, of the searched chunking, which may differ from the context's.
 
-    Returns the number of ``evidences`` covered by either list; the shares of them that moved ``up`` or ``down``, were
-    ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` in ranks of those in both
-    lists, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
-    undefined.
+    Returns the number of pieces of evidence (``evidences``) covered by either list; the shares of them that moved
+    ``up`` or ``down``, were ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change``
+    in ranks of those in both lists, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to
+    ``score_p100``. NaN where undefined.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))

@@ -51,7 +51,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
     The questions whose search ``failed`` are omitted: tools score 0 where a run lacks a question of the qrels.
 
     Chunks have the same names as in runs. If several chunks cover one evidence, each is relevant, and tools without
-    evidences count each of them; our metrics credit the first.
+    pieces of evidence count each of them; our metrics credit the first.
     """
     found: dict[str, dict[str, float]] = {}
     named = names.of(coverage.chunk.astype(np.int32)[:, None])
@@ -76,8 +76,8 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
     A line represents a rank: ``evidence:N`` where our metrics credit the question's N-th evidence, else ``rank:R``,
     which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore, is that of
-    the covering chunk: several evidences of one chunk are credited at one rank each. If a budget cuts the context, only
-    the ranks within the budget are written. Failed searches are omitted.
+    the covering chunk: several pieces of evidence in one chunk are credited at one rank each. If a budget cuts the
+    context, only the ranks within the budget are written. Failed searches are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
@@ -104,7 +104,7 @@ def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed:
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
-    """Write the relevant evidences of each question as TREC qrels, named as in a run by evidence.
+    """Write the relevant evidence of each question as TREC qrels, named as in a run by evidence.
 
     The questions whose search ``failed`` are omitted.
     """
@@ -117,5 +117,5 @@ def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str
 
 
 def _number_evidences(question: Numbers) -> Numbers:
-    """Number the evidences of each question from 1; those of one question are adjacent."""
+    """Number the pieces of evidence of each question from 1; those of one question are adjacent."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)

@@ -108,7 +108,7 @@ def read_turn(row: Row) -> Turn:
 
 
 def read_evidence(row: Row) -> Evidence:
-    """Read one piece of evidence; its errors are faults of the row."""
+    """Read one piece of evidence; errors are recorded as faults of the row."""
     row.check_keys(EVIDENCE_KEYS)
     anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():

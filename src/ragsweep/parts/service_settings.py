@@ -30,11 +30,11 @@ class ServiceSettings:
         return {name: getattr(self, name) for name in ("key_env", "timeout", "retries", "concurrency", *further)}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
+        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         self.service.check(self.KEY)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment; makes no call."""
         self.service.check_key(self.KEY)
 
 
@@ -59,5 +59,5 @@ class EndpointSettings(ServiceSettings):
     service: Endpoint = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Set up the service, without any call."""
+        """Set up the service; makes no call."""
         self.service = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **self.call_settings(*LIMITS))

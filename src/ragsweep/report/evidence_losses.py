@@ -51,7 +51,7 @@ def loss_facts(result: Result) -> dict[str, Any]:
 
 
 def funnel_rows(found: Funnel) -> list[list[str]]:
-    """Return one row per stage: its description, the number of remaining evidences, and the number lost there."""
+    """Return one row per stage: its description, how much of the evidence remains, and how much is lost there."""
     rows = [[PASSED[one.stage], f"{one.left:,}", f"{one.lost:,}" if one.lost else ""] for one in found.stages]
     if found.solved or found.unsolved:
         total = found.solved + found.unsolved

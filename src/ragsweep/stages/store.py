@@ -83,7 +83,7 @@ class Store:
         return False
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a whole value from an interrupted computation."""
+        """Return a stored part of a value whose computation was interrupted; None if there is none."""
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:

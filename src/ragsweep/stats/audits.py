@@ -45,11 +45,11 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The evidences that only one leg has in its first ``top_k``, and how many of them the hybrid keeps there."""
+    """The pieces of evidence that only one leg has in its first ``top_k``, and how many the hybrid keeps there."""
 
     leg: str
     evidences: int
-    share: float  # of all evidences
+    share: float  # of all evidence
     kept: int
 
 

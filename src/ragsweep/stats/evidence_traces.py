@@ -1,4 +1,4 @@
-"""The paths of evidences through a config's stages, read from its table of questions."""
+"""The paths of evidence through a config's stages, read from its table of questions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ from ragsweep.core.results import Result
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The path of each evidence (evidences,): ranks count from 1; 0 means absent.
+    """The path of each piece of evidence through the stages. Ranks count from 1; 0 means absent.
 
-    ``held`` is 1 if one chunk has enough of an evidence, else the largest share in a chunk. ``top`` and ``scores`` are
-    (questions,), NaN if unknown.
+    Arrays have the shape (evidences,), unless noted. ``held`` is 1 if a single chunk contains enough of a piece, else
+    the largest share in any chunk. ``top`` and the arrays of ``scores`` have one entry per question, NaN if unknown.
     """
 
     questions: Sequence[str]  # ids

@@ -34,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The evidences lost by a stage, and those that remain."""
+    """The pieces of evidence that a stage loses, and those that remain."""
 
     stage: str
     lost: int
@@ -45,8 +45,8 @@ class StageLoss:
 class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
-    ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the evidences that would
-    enter and leave. ``bound``: an upper bound; actual configs may gain less.
+    ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the pieces of evidence that
+    would enter and leave. ``bound``: an upper bound; actual configs may gain less.
     """
 
     change: str  # the stage that changes
@@ -87,7 +87,7 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # evidences that no chunk covers; only the lost ones among them are the chunking's losses
+    split: int  # pieces that no chunk covers; only the lost ones among them are the chunking's losses
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
@@ -231,7 +231,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Return the evidences within ``top_k`` if the chunks that cover most of those ``seen`` came first."""
+    """Return the evidence within ``top_k`` if the chunks that cover most of those ``seen`` came first."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)

@@ -64,7 +64,7 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         labels = relevant_evidence(entry)
         document = labels[0]["document"] if labels else value(entry, "provenance", "document") or first
         here = [label for label in labels if label["document"] == document]
-        notes["evidences in a second document are omitted"] += len(labels) - len(here)
+        notes["pieces of evidence in a second document are omitted"] += len(labels) - len(here)
         notes["labels with a grade of 0 or below are omitted"] += len(entry.get("evidence") or ()) - len(labels)
         answers = _answers(entry, here, corpus, notes)
         row = {"id": entry["id"], "question": entry["question"], "answers": answers}

@@ -60,7 +60,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """Missing languages and forms whose share of requests exceeds the tolerance and that no alarm names."""
+        """Languages and question forms that no evaluated question has, too frequent to tolerate and without alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]

@@ -38,11 +38,11 @@ class ApiEmbedder(ServiceSettings):
     batch_size: int = 64
 
     def __post_init__(self) -> None:
-        """Set up the service, without any call."""
+        """Set up the service; makes no call."""
         self.service = Service(self.base_url, **self.call_settings())
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         super().check()
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 

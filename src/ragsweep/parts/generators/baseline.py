@@ -43,7 +43,7 @@ class Baseline:
             try:
                 filled = fill(self.answer, fields)
             except ConfigError as fault:
-                raise InputError(f"{question.where}: {fault}, referenced in llm.answer") from None
+                raise InputError(f"{question.where}: llm.answer cannot be filled in: {fault}") from None
             text = filled if isinstance(filled, str) else json.dumps(filled, ensure_ascii=False)
             done(number, Answer(text, seconds=0.0))
 

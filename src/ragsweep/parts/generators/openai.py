@@ -42,7 +42,7 @@ class OpenAI(EndpointSettings):
     replicates: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
+        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         super().check()
         if not isinstance(self.extra or {}, dict):
             raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")

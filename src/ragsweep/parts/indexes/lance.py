@@ -56,7 +56,7 @@ class LanceTable(ExternalIndex):
     table: str = "ragsweep"
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without user, key or query; keys go into"

@@ -63,7 +63,7 @@ class PgVector(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range, without any call."""
+        """Raise ConfigError for values out of range; makes no call."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_search=self.ef_search, timeout=self.timeout)
         check_at_least("index", 2 * self.m, ef_construction=self.ef_construction)
@@ -77,7 +77,7 @@ class PgVector(ExternalIndex):
                 raise ConfigError(f"index.{key} is {value}; pgvector takes at most {most}")
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigError("index.url and index.url_env: set one of them and leave the other null")
         # Values are not quoted: they may contain the password.
@@ -98,7 +98,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the URL is not in the environment, without any call."""
+        """Raise ConfigError if the URL is not in the environment; makes no call."""
         self._address()
 
     def _address(self) -> str:

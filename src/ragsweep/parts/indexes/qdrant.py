@@ -56,14 +56,14 @@ class Qdrant(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range, without any call."""
+        """Raise ConfigError for values out of range; makes no call."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 4, ef_construct=self.ef_construct)
         check_at_least("index", 1, ef_search=self.ef_search)
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
                 f"index.base_url is {self.base_url}, index.path {self.path}; set one of them and leave the other null"
@@ -76,7 +76,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment; makes no call."""
         if self.path is None:
             self.service.check_key("retriever.index")
 

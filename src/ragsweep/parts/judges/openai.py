@@ -67,7 +67,7 @@ class OpenAIJudge(EndpointSettings):
         self._in_flight: dict[str, asyncio.Lock] = {}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
+        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge")
@@ -79,7 +79,7 @@ class OpenAIJudge(EndpointSettings):
             raise ConfigError("judge: set only one of embeddings_model and embeddings")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment; makes no call."""
         super().check_key()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge")

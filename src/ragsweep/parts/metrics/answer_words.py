@@ -188,7 +188,7 @@ def f1(text: str, right: str) -> float:
 
 
 def bare(text: str) -> str:
-    """Return a text without case and compatibility forms, with single spaces between words and all punctuation."""
+    """Fold the case and compatibility forms of a text, and collapse whitespace; punctuation is kept."""
     return " ".join(_fold(text).split())
 
 

@@ -63,13 +63,13 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum one number per evidence (evidences,) to one per question (questions,)."""
+    """Sum one number per piece of evidence (evidences,) to one per question (questions,)."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
 
 def evidences(view: EvaluationView) -> NDArray[np.float64]:
-    """Count the evidences of each question (questions,)."""
+    """Count the pieces of evidence of each question (questions,)."""
     return _evidences(view.evidence_question, len(view.questions))
 
 

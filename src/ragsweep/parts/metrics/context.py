@@ -36,7 +36,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
 class ContextRecall(EvidenceMetric):
-    """Proportion of the relevant evidences, as the golden set labels them, that the context covers."""
+    """Proportion of the relevant evidence, as the golden set labels it, that the context covers."""
 
     TRAITS = PartTraits(version="1")
     name = "context_recall"

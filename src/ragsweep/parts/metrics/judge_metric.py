@@ -108,11 +108,11 @@ class JudgeMetric(Proportion):
         return int(self._judge.samples)
 
     def check(self) -> None:
-        """Raise ConfigError if the judge cannot decide this metric, without any call."""
+        """Raise ConfigError if the judge cannot decide this metric; makes no call."""
         self._judge.check_metric(self.name, self.embeddings)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the judge's key is not in the environment, without any call."""
+        """Raise ConfigError if the judge's key is not in the environment; makes no call."""
         if check := key_check(self._judge):
             check()
 

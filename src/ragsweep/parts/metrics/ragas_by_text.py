@@ -28,7 +28,7 @@ class RagasIdBasedContextPrecision(Proportion):
 
 
 class RagasIdBasedContextRecall(ContextRecall):
-    """Proportion of the evidences that the context covers: ragas' IDBasedContextRecall, equal to context_recall."""
+    """Proportion of the evidence that the context covers: ragas' IDBasedContextRecall, equal to context_recall."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_id_based_context_recall"

@@ -1,9 +1,9 @@
 """Metrics of the whole ranking, whatever ``top_k``; with one chunk per document they equal those of trec_eval.
 
 trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
-and m_map.c. Two differences: evidences are relevant, not chunks, so that no denominator depends on the chunking; and a
-question without relevant evidence is not scored, whereas trec_eval scores it 0. The last metrics measure the losses of
-an approximate index against exact search of the same vectors to the same depth.
+and m_map.c. Two differences: passages of evidence are relevant, not chunks, so that no denominator depends on the
+chunking; and a question without relevant evidence is not scored, whereas trec_eval scores it 0. The last metrics
+measure the losses of an approximate index against exact search of the same vectors to the same depth.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ class Ndcg(EvidenceMetric):
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
     is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking consists of the
-    question's relevant evidences, highest grade first, cut at the same length.
+    question's relevant evidence, highest grade first, cut at the same length.
     """
 
     TRAITS = PartTraits(version="1")
@@ -76,7 +76,7 @@ class _AtGivenCutoff(_AtCutoff):
 
 
 class Recall(_AtCutoff):
-    """Proportion of the relevant evidences found within the cutoff (trec_eval's recall); a chunk may cover several."""
+    """Proportion of the relevant evidence found within the cutoff (trec_eval's recall); a chunk may cover several."""
 
     TRAITS = PartTraits(version="1")
     stem = "recall"
@@ -130,7 +130,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean precision at the ranks of the evidences, 0 for those not found (trec_eval's map, map_cut).
+    """Mean precision at the ranks of the pieces of evidence, 0 for those not found (trec_eval's map, map_cut).
 
     A question's value is its average precision; the mean over questions is MAP.
     """
@@ -148,7 +148,7 @@ class MeanAveragePrecision(_AtCutoff):
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
-    """Return the proportion of evidences found within the cutoff (questions,); 0 for a question without any."""
+    """Return the proportion of the evidence found within the cutoff (questions,); 0 for a question without any."""
     return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
@@ -160,7 +160,7 @@ def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
 def _count_within(
     question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Count each question's evidences within the cutoff."""
+    """Count each question's pieces of evidence within the cutoff."""
     return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 
@@ -212,7 +212,7 @@ class AnnRecall(Proportion):
 
 
 class AnnEvidenceLost(Proportion):
-    """Proportion of the relevant evidences within the cutoff of exact but not of approximate search.
+    """Proportion of the relevant evidence within the cutoff of exact but not of approximate search.
 
     Legs as in AnnRecall: an evidence lost by one leg and found by another is not lost.
     """

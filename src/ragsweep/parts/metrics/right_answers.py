@@ -235,7 +235,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
-    """Embed distinct texts and normalise the vectors to length 1."""
+    """Embed distinct texts as unit vectors."""
     distinct = sorted(set(texts))
     if not distinct:
         return {}

@@ -29,7 +29,7 @@ class Rewrite:
             self.llm.prompt = _Prompt(instruction)
 
     def check(self) -> None:
-        """Raise ConfigError if the config has no model, or the instruction is empty, without any call."""
+        """Raise ConfigError if the config has no model, or the instruction is empty; makes no call."""
         if not self._can_write:
             raise ConfigError(
                 "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama"
@@ -39,7 +39,7 @@ class Rewrite:
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the model's key is not in the environment, without any call."""
+        """Raise ConfigError if the model's key is not in the environment; makes no call."""
         if check := key_check(self.llm):
             check()
 

@@ -46,12 +46,12 @@ class ApiReranker(ServiceSettings):
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Set up the service, without any call. Raise ConfigError for a number out of range."""
+        """Set up the service; makes no call. Raise ConfigError for a number out of range."""
         self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         super().check()
         check_at_least("reranker", 1, batch_size=self.batch_size)
 

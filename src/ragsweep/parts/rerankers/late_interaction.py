@@ -45,7 +45,7 @@ class LateInteraction:
             )
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Embed the tokens of chunks: vectors of length 1, in half precision."""
+        """Embed the tokens of chunks as unit vectors in half precision."""
         vectors = [unit(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
         start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in vectors])]).astype(np.int64)
         return TokenVectors(np.concatenate(vectors) if vectors else np.empty((0, 0), np.float16), start)

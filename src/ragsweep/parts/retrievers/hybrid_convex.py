@@ -62,7 +62,7 @@ class HybridConvex:
             if len(beyond):
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside "
-                    f"its bounds {least, most} (are its vectors of length 1?); choose min_max or z_score"
+                    f"its bounds {least, most} (are its vectors unit vectors?); choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]
@@ -70,7 +70,9 @@ class HybridConvex:
 
     def _by_alpha(self) -> Mapping[str, float]:
         if not 0 <= self.alpha <= 1:
-            raise ConfigError(f"retriever.alpha, the weight of one leg, must be between 0 and 1, got {self.alpha}")
+            raise ConfigError(
+                f"retriever.alpha, the weight of {self.alpha_leg}, must be between 0 and 1, got {self.alpha}"
+            )
         if self.alpha_leg not in self.legs:
             raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
         others = (1 - self.alpha) / max(len(self.legs) - 1, 1)

@@ -38,7 +38,7 @@ class Llm(EndpointSettings):
     seed: int | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
+        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         super().check()
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; describe which messages need the corpus")

@@ -58,7 +58,7 @@ class Http(ServiceSettings):
     requests_per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        """Set up the service, without any call."""
+        """Set up the service; makes no call."""
         address, _, self.query = self.url.partition("?")
         base, _, self.path = address.rpartition("/")
         self.service = Service(base, **self.call_settings(*FURTHER))
@@ -72,7 +72,7 @@ class Http(ServiceSettings):
         return self.answer is not None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
+        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
             raise ConfigError("system.url must consist of scheme, host and path; put the data to send in system.body")
         for name, _ in parse_qsl(self.query, keep_blank_values=True):

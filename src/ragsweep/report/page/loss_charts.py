@@ -66,7 +66,7 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
             "textangle": 0,
             "constraintext": "none",
             "hovertext": [
-                lines(one.config, f"{count:,} of {one.evidences:,} evidences: {name}")
+                lines(one.config, f"{count:,} of {one.evidences:,} pieces of evidence: {name}")
                 for one, count in zip(funnels, counts, strict=True)
             ],
             "hoverinfo": "text",
@@ -76,7 +76,11 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
         if any(counts)
     ]
     layout: Figure = {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"}}
-    layout |= {"xaxis": {"title": {"text": "evidences"}}, "yaxis": TOP_DOWN, "height": FRAME + 60 + 34 * len(funnels)}
+    layout |= {
+        "xaxis": {"title": {"text": "pieces of evidence"}},
+        "yaxis": TOP_DOWN,
+        "height": FRAME + 60 + 34 * len(funnels),
+    }
     return {"data": traces, "layout": layout}
 
 

@@ -116,9 +116,10 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, or that of the single interval if smaller.
+    """Return the one-sided p-value of a critical value, at most that of an interval without adjustment.
 
-    For differences with few distinct values the resampled critical value can be much too small.
+    The cap is needed because the resampled critical value can be much too small if differences have few distinct
+    values.
     """
     from scipy.special import stdtr
 

@@ -19,7 +19,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 
 
 class Variation(NamedTuple):
-    """The variation of differences between two configs by question.
+    """How much the difference between two configs varies from question to question.
 
     ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
     correlation of the differences within a source document.

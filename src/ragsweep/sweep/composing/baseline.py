@@ -46,7 +46,9 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if declared is None or not command.multirun:
         return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):
-        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, got {declared!r}")
+        raise ConfigError(
+            f"{BASELINE}: must be the number of a config, a name, a run, or overrides in quotes, got {declared!r}"
+        )
     if command.searching:
         return command, made  # ``read_command`` has replaced overrides with the number of trial 0
     if (number := read_number(declared)) is not None:

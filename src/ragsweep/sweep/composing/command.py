@@ -95,18 +95,26 @@ def _own(job: Sequence[str]) -> list[str]:
 
 
 def read_command(
-    overrides: Sequence[str], multirun: bool, config_dir: str | None = None, secrets: Secrets | None = None
+    overrides: Sequence[str],
+    multirun: bool,
+    config_dir: str | None = None,
+    secrets: Secrets | None = None,
+    before: Command | None = None,
 ) -> Command:
     """Expand overrides into jobs by Hydra's parser and sweeper rules.
 
-    Raises ConfigError, with the nearest known name, if a config cannot be composed.
+    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``: what it composed
+    is not composed again. Raises ConfigError, with the nearest known name, if a config cannot be composed.
     """
-    secrets = Secrets() if secrets is None else secrets
+    if before is not None:
+        composer, secrets = before.composer, before.secrets
+    else:
+        secrets = Secrets() if secrets is None else secrets
+        composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     overrides = [_quoted(line) for line in overrides]
     parsed = _parse(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"')
-    composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     _refuse_no_option(parsed, composer)
     overrides = [*(sweepers := _sweepers(parsed, composer)), *_open_mappings(parsed, composer, sweepers)]
     parsed = _parse(overrides)

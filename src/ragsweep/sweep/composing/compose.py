@@ -36,7 +36,7 @@ def config_folder() -> Path:
 
 
 class Policy(Protocol):
-    """A policy for configs. Its methods raise ConfigError, with the key, for forbidden content."""
+    """A policy for the content of configs. Its methods raise ConfigError, which names the forbidden key."""
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
         """Check overrides before composition."""

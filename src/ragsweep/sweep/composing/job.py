@@ -22,7 +22,7 @@ SUFFIX = f" partition={HOLDOUT}"
 
 @dataclass
 class Job:
-    """One config of a command, from its overrides to its result."""
+    """One config of a command: its overrides, its composed config and, once prepared, its experiment."""
 
     config: JobConfig | PlainConfig
     name: str

@@ -122,7 +122,9 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
         if part.value.name in metrics:
             raise ConfigError(f'metrics: "{part.value.name}" is defined twice; remove one with ~metrics.KEY')
         if mask_text(part.value.name) != part.value.name:
-            raise ConfigError("metrics: a name contains a secret, but names are stored")
+            raise ConfigError(
+                "metrics: the name of a metric contains a secret, and names are stored; rename the metric"
+            )
         metrics[part.value.name] = part.value
     for key, names in (("objective", objectives(plain)), ("headline", plain["headline"])):
         for name in names:

@@ -60,7 +60,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     if claimed == "finished":
         stored = _stored(ledger, sweep, job.number)
         if stored.run.state == DROPPED:
-            raise RagsweepError(f"{stored.name}: was dropped by the race")
+            raise RagsweepError(f"{stored.name} was dropped by the race")
         return job_value(context, job.number, stored, {})
     if claimed:
         raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
