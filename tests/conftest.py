@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from support.commands import environment, ragsweep
-from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
+from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer, two_layers
 
 gc.disable()  # until all is imported and collected: next to nothing of it is garbage
 
@@ -23,6 +23,7 @@ __all__ = [
     "tiny_embedder",
     "tiny_entailment",
     "tiny_writer",
+    "two_layers",
 ]
 
 # Several test processes share the machine: threads that wait for each other cost more than they bring.

@@ -156,7 +156,8 @@ MAKING = (
 
 
 @cache
-def _tables() -> bytes:
+def empty_database() -> bytes:
+    """Return a database with MLflow's tables: to create them takes seconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "mlflow.db")
         forked.run([sys.executable, "-c", MAKING, str(path)], check=True)
@@ -167,7 +168,7 @@ def add_tables(folder: Path) -> None:
     """Put a database with MLflow's tables, and nothing in them, where a command in the folder looks for one."""
     path = folder / "mlflow.db"
     if not path.exists():
-        path.write_bytes(_tables())
+        path.write_bytes(empty_database())
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

@@ -149,6 +149,34 @@ def smollm2(**parameters: Any) -> Gguf:
     return Gguf(**{"model": "smollm2", "prompt": PROMPT, "max_new_tokens": 8, "window": 512, **parameters})
 
 
+@pytest.fixture(scope="session")
+def two_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a fast GGUF file: two of the thirty layers of SmolLM2, with 4,000 of its tokens."""
+    gguf, path = pytest.importorskip("gguf"), tmp_path_factory.mktemp("layers") / "two.gguf"
+    read, written, size = gguf.GGUFReader(smollm2()._file()), gguf.GGUFWriter(path, "llama"), 4_000
+    fields = {field.name: field for field in read.fields.values()}
+    known = fields["tokenizer.ggml.tokens"].contents()[:size]
+    kept = set(known)
+    merges = [pair for pair in fields["tokenizer.ggml.merges"].contents() if pair.replace(" ", "") in kept]
+    changed = {
+        "llama.block_count": 2, "llama.vocab_size": size, "tokenizer.ggml.tokens": known,
+        "tokenizer.ggml.token_type": fields["tokenizer.ggml.token_type"].contents()[:size],
+        "tokenizer.ggml.merges": merges,
+    }  # fmt: skip
+    for name, field in fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            value = changed[name] if name in changed else field.contents()
+            written.add_key_value(name, value, field.types[0], sub_type=field.types[-1])
+    for tensor in read.tensors:
+        data = tensor.data[:size] if tensor.name == "token_embd.weight" else tensor.data
+        if not tensor.name.startswith("blk.") or int(tensor.name.split(".")[1]) < 2:
+            written.add_tensor(tensor.name, data, raw_dtype=tensor.tensor_type)
+    for write in (written.write_header_to_file, written.write_kv_data_to_file, written.write_tensors_to_file):
+        write()
+    written.close()
+    return path
+
+
 def save_for_transformers(folder: Path) -> Path:
     """Save SmolLM2 as transformers reads it, in float32."""
     for package in ("gguf", "accelerate"):

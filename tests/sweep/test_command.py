@@ -12,11 +12,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from support import nightly
 from support.commands import read
-
-
-def nightly(*values: object) -> object:
-    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
+from support import nightly
 from support.commands import ROOT, read, runs
 from support.servers import forked
 
@@ -244,10 +245,6 @@ def test_where_nothing_is_asked_nothing_is_raced(
 
 
 TWO = "llm.model=good,bad"
-
-
-def nightly(*values: object) -> object:
-    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.parts.tracking import Mlflow
+from support.commands import empty_database
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -31,6 +32,7 @@ def mlflow_server(folder: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    (folder / "server.db").write_bytes(empty_database())
     command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/files"]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
