@@ -159,6 +159,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
+@pytest.mark.nightly
 def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = recorded(tmp_path, *write_dataset(tmp_path))

@@ -162,6 +162,7 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
     assert "in the ledger, but not in MLflow: the server is down" in single.stderr
 
 
+@pytest.mark.nightly
 def test_tracker_that_fails_at_the_end_is_put_right_by_the_same_command(ragsweep: Ragsweep, tmp_path: Path) -> None:
     trusted = write_broken_tracker(
         tmp_path,
@@ -221,6 +222,7 @@ SMALL_SWEEP = ["top_k=1,2"]
 JOBLIB = [*SMALL_SWEEP, "hydra/launcher=joblib"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("sent", "typed", "mended_by"),
     [

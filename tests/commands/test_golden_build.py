@@ -79,6 +79,7 @@ def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pyt
     assert "ragsweep golden review set/golden.jsonl" in shown
 
 
+@pytest.mark.nightly
 def test_a_killed_build_goes_on_and_makes_the_same_set(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden(["build", *WORDS, "out=whole.jsonl"])
     calls: list[str] = []

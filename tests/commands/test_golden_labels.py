@@ -129,6 +129,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
 
 
+@pytest.mark.nightly
 def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["How tall is an alder tree?", "corpus=old.jsonl"]
     monkeypatch.setattr("builtins.input", lambda _: "")

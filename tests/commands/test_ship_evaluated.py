@@ -106,6 +106,7 @@ def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
     assert evaluated_graph(Builder(), found, corpus).addresses == found.result.run.addresses
 
 
+@pytest.mark.nightly
 def test_config_without_its_documents_is_refused_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels").mkdir()

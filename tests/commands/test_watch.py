@@ -101,6 +101,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert sorted(one["question"] for one in added) == sorted(FRENCH)
 
 
+@pytest.mark.nightly
 def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began = ask(served, QUESTIONS)
     since = ["--since", datetime.fromtimestamp(began - 0.01).isoformat(), "--tolerance", "latency=1000"]

@@ -17,6 +17,7 @@ from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, Tok
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.answers import answered
+from support import nightly
 from support.commands import in_one_process, prepare
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}
@@ -145,7 +146,9 @@ def lines(*overrides: str) -> list[tuple[str, str]]:
     return language_lines([prepare(session, *overrides)], session.builder.build)
 
 
-@pytest.mark.parametrize("option", ["retriever=bm25", "retriever=hybrid_rrf", "chunker=sentence_window"])
+@pytest.mark.parametrize(
+    "option", ["retriever=bm25", nightly("retriever=hybrid_rrf"), nightly("chunker=sentence_window")]
+)
 def test_a_config_records_the_resolved_language_and_has_the_signature_of_the_explicit_one(
     option: str, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert "not in the corpus" in shown
 
 
+@pytest.mark.nightly
 def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
     copied = {"_id": "cats", "text": GOLDEN[0]["question"]}
     corpus = [{"_id": one["id"], "text": one["text"]} for one in CORPUS]
@@ -174,6 +175,7 @@ def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, m
     assert list(record.questions["top_score"])[:2] == [1.0, 1.0]
 
 
+@pytest.mark.nightly
 def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
     patterns = "router.conversation=['hello','what do fish']"
     run(folder, "router=rule", patterns)
@@ -189,6 +191,7 @@ def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
     assert record.summaries.metrics["search_rate"].value == 0.5
 
 
+@pytest.mark.nightly
 def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder: Path) -> None:
     run(folder)
     run(folder, "router=rule")

@@ -25,6 +25,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import GOLDEN, evaluate, evaluate_with_artifacts, prepare, write_dataset
 from support.parts import Whole, Words, built, corpus, golden
 from support.servers.json_server import Reply, Server, serving
@@ -92,7 +93,11 @@ def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
 
 @pytest.mark.parametrize(
     ("stage", "status", "reason"),
-    [("rerank", 422, REFUSED_BY_SERVICE), ("embed", 500, SERVER_ERROR), ("hybrid", 422, REFUSED_BY_SERVICE)],
+    [
+        nightly("rerank", 422, REFUSED_BY_SERVICE),
+        ("embed", 500, SERVER_ERROR),
+        nightly("hybrid", 422, REFUSED_BY_SERVICE),
+    ],
 )
 def test_failed_search_leaves_the_mean_over_the_others_and_a_count(
     stage: str, status: int, reason: str, server: Server, tmp_path: Path
@@ -121,7 +126,7 @@ def test_failed_search_leaves_the_mean_over_the_others_and_a_count(
     assert broken.questions["answer_failed"][LOST] == reason
 
 
-@pytest.mark.parametrize("stage", ["rerank", "embed"])
+@pytest.mark.parametrize("stage", ["rerank", nightly("embed")])
 def test_failed_search_is_no_empty_ranking_in_traces_runs_and_the_reranking(
     stage: str, server: Server, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_objective_that_is_no_number_fails_the_trial_with_the_jobs_own_reason() 
     assert "for objective 2, which is not a number" in read_outcome(completed([1.0, math.nan]), 2).reason
 
 
+@pytest.mark.nightly
 def test_stopped_search_goes_on_only_under_another_rule(tmp_path: Path) -> None:
     program, rule = Program(lambda values: min(float(values["x"]), 3.0)), StopRule(patience=4)
     counts = [4 + 4, 4 + 4, 10, 12]  # 3 is reached by the fourth; four more bring nothing

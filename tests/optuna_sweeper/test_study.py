@@ -78,7 +78,7 @@ def search(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 
 
 @pytest.mark.parametrize(
     "sampler",
-    [pytest.param(name, marks=() if name in ("tpe", "qmc") else pytest.mark.nightly) for name in (*CLASSES, "grid")],
+    [pytest.param(name, marks=() if name == "tpe" else pytest.mark.nightly) for name in (*CLASSES, "grid")],
 )
 def test_a_resumed_study_has_the_trials_of_one_that_was_not_stopped(tmp_path: Path, sampler: str) -> None:
     params = {"x": "range(0,40)", "y": "range(0,50)"} if sampler in ("grid", "brute_force") else SPACE

@@ -23,6 +23,7 @@ from ragsweep.stages import store as store_module
 from ragsweep.stages.blobs import ALIGNED, StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store, open_store
+from support import nightly
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import QUERIES, Small
 from test_blobs import BLOCK, forged
@@ -138,7 +139,7 @@ def damage_often(folder: Path, stage: str, times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("stage", ["embed", "index", "retrieve", "rerank", "generate"])
+@pytest.mark.parametrize("stage", ["embed", nightly("index"), nightly("retrieve"), nightly("rerank"), "generate"])
 def test_damaged_entry_is_reported_once_put_aside_and_made_again(stage: str, times: int, folder: Path) -> None:
     damage_often(folder, stage, times)
 

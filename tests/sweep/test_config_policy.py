@@ -150,6 +150,7 @@ def test_hostile_config_has_no_effect_through_the_real_command(name: str, tmp_pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.nightly
 def test_bombs_are_refused_before_they_go_off(tmp_path: Path) -> None:
     told, peak = attacked(BOMBS, tmp_path, limit=500_000_000)
     for name, (status, said, events, seconds) in told.items():

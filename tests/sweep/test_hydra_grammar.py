@@ -12,6 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from ragsweep.commands import cli, run
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from support import nightly
 from support.commands import read
 
 HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
@@ -126,9 +127,11 @@ def test_an_experiment_needs_a_plus() -> None:
 
 
 SHOWN = [
-    ["--cfg", "job"], ["-c", "job"], ["-c=job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "--resolve"],
-    ["--cfg", "job", "-p", "retriever"], ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"],
-    ["-i", "defaults"], ["--hydra-help"], ["--version"], ["-sc", "install=bash"],
+    ["--cfg", "job", "--resolve"], ["-c=job"], ["-i", "defaults"], ["--version"], ["-sc", "install=bash"],
+    *map(nightly, (
+        ["--cfg", "job"], ["-c", "job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "-p", "retriever"],
+        ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"], ["--hydra-help"],
+    )),
 ]  # fmt: skip
 """--help is tried in commands/test_cli.py."""
 

@@ -17,6 +17,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.running.hydra_launch import call_hydra
 from ragsweep.sweep.running.loop import JobLoop
+from support import nightly
 
 SEEN: list[dict[str, Any]] = []
 
@@ -73,8 +74,8 @@ def written(folder: Path) -> list[Any]:
     "typed",
     [
         ["top_k=3", "retriever=bm25", "+note=mine", "~headline"],
-        ["hydra.job.chdir=true", "hydra.output_subdir=null"],
-        ["--config-dir", "more", "retriever=own"],
+        nightly(["hydra.job.chdir=true", "hydra.output_subdir=null"]),
+        nightly(["--config-dir", "more", "retriever=own"]),
         ["-m", "top_k=3,5", "retriever=bm25", "hydra.job.chdir=true", "+hydra.job.env_set.MINE_NUM_THREADS=7"],
         *(
             pytest.param(typed, marks=pytest.mark.nightly)

@@ -17,6 +17,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import add_tables
 from support.inputs.human_labels import pair, written
 from support.results import changed
@@ -73,7 +74,7 @@ def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, forke
         process.kill()
 
 
-@pytest.mark.parametrize("ends", ["shows it", "is killed"])
+@pytest.mark.parametrize("ends", ["shows it", nightly("is killed")])
 def test_record_in_progress_is_shown_once(ends: str, left: tuple[Ledger, Sweep, forked.Popen], tracker: Mlflow) -> None:
     ledger, sweep, process = left
     went_on = threading.Thread(target=mlflow_sync.complete, args=(ledger, tracker, sweep))

@@ -104,6 +104,7 @@ def test_worse_configs_are_dropped(server: LlmServer, tmp_path: Path, capsys: py
         check_whole(found["bad"])
 
 
+@pytest.mark.nightly
 def test_race_without_a_drop_ends_with_the_records_of_no_race(server: LlmServer, tmp_path: Path) -> None:
     models = "llm.model=good,fair"
     assert run(*typed(server, tmp_path, models, "hydra/sweeper/race=betting", "hydra.sweeper.race.margin=0.5")) == 0
@@ -251,15 +252,17 @@ TWO = "llm.model=good,bad"
     ("lines", "message"),
     [
         (["llm.model=good"], "a race needs several configs"),
-        ([TWO, "hydra.sweeper.race.block=48"], "less than the 48 questions, got 48"),
+        nightly([TWO, "hydra.sweeper.race.block=48"], "less than the 48 questions, got 48"),
         nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be at least 0 and less than 1"),
         ([TWO, "objective=latency_p95_ms"], "latency_p95_ms is a quantile, not a mean"),
         nightly([TWO, "objective=context_tokens"], "context_tokens has no bounds"),
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),
         nightly([TWO, "seed=0,1"], "seed: cannot differ in a race"),
-        ([TWO, "dataset.limit=20,30"], "must have the same questions"),
+        nightly([TWO, "dataset.limit=20,30"], "must have the same questions"),
         nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares a single number"),
-        ([TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"),
+        nightly(
+            [TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"
+        ),
         nightly([TWO, "store.stages=false"], "store.stages=false: a race"),
         nightly([TWO, "questions.until=8"], "questions.until: is set by a race"),
         nightly([TWO, "hydra.sweeper.race._target_=os.system"], "not trusted"),

@@ -11,6 +11,7 @@ from ragsweep.sweep.composing.command import compose_jobs
 from ragsweep.sweep.preparing import prepare_jobs
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_plan import bound_search
+from support import nightly
 from support.commands import read, write_dataset
 
 SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
@@ -41,12 +42,13 @@ def test_each_embedding_of_the_space_is_counted_once_though_no_probe_has_all_of_
     assert (found.configs, found.upper) == (12, True)  # the space has no more
 
 
+@pytest.mark.nightly
 def test_no_stage_has_more_than_one_node_a_trial(typed: list[str]) -> None:
     found = bound(*typed, "chunker.size=range(200,900,10)", "hydra.sweeper.n_trials=9")
     assert distinct(found, "chunk", "embed", "context") == (9, 9, 9)
 
 
-@pytest.mark.parametrize(("sweep", "number"), [("range(200,600,100)", 4), ("int(interval(200,800))", 50)])
+@pytest.mark.parametrize(("sweep", "number"), [nightly("range(200,600,100)", 4), ("int(interval(200,800))", 50)])
 def test_values_of_a_range_count_up_to_the_number_of_trials(typed: list[str], sweep: str, number: int) -> None:
     found = bound(*typed, f"chunker.size={sweep}", "top_k=range(1,60)", "hydra.sweeper.n_trials=50")
     assert number <= distinct(found, "chunk")[0] <= number + 1  # the default's size may be one of them

@@ -33,6 +33,7 @@ from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
+from support import nightly
 from support.parts import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
@@ -512,7 +513,7 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     ("change", "stages"),
     [
         ("chunker=none", {"chunk"}),
-        ("retriever=hybrid_convex", {"fuse", "latency"}),
+        nightly("retriever=hybrid_convex", {"fuse", "latency"}),
         ("retriever@retriever.legs.bm25=none", {"index"}),
     ],
 )
@@ -525,7 +526,9 @@ def test_another_class_is_another_computation(
     assert after.signature != before.signature
 
 
-@pytest.mark.parametrize("change", ["targets=none", "targets=rag", "targets=retrieval", "targets=rag_lenient"])
+@pytest.mark.parametrize(
+    "change", ["targets=none", nightly("targets=rag"), nightly("targets=retrieval"), nightly("targets=rag_lenient")]
+)
 def test_another_target_is_the_same_result(change: str, data: dict[str, Path], changed: Changed) -> None:
     lines = base("", data)
     before, after = changed(lines), changed([*lines, change])
@@ -536,11 +539,11 @@ def test_another_target_is_the_same_result(change: str, data: dict[str, Path], c
     "change",
     [
         "+metrics.more={_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}",
-        "metrics.mrr=null",
-        "metrics.ndcg_at_3.cutoff=4",
-        "metrics.ndcg_at_3.gain=exponential",
-        "metrics.latency_p50_ms.quantile=.4",
-        "metrics.latency_p50_ms.stage=retrieve",
+        nightly("metrics.mrr=null"),
+        nightly("metrics.ndcg_at_3.cutoff=4"),
+        nightly("metrics.ndcg_at_3.gain=exponential"),
+        nightly("metrics.latency_p50_ms.quantile=.4"),
+        nightly("metrics.latency_p50_ms.stage=retrieve"),
     ],
 )
 def test_another_metric_is_another_result_of_the_same_stages(
@@ -645,9 +648,9 @@ def test_weights_swapped_under_the_same_name_are_another_model(
     ("option", "library", "stage"),
     [
         ("chunker/recursive", "chonkie", "chunk"),
-        ("chunker/sentence_window", "sentencex", "chunk"),
-        ("chunker/semantic", "sentencex", "chunk"),
-        ("chunker/markdown", "markdown-it-py", "chunk"),
+        nightly("chunker/sentence_window", "sentencex", "chunk"),
+        nightly("chunker/semantic", "sentencex", "chunk"),
+        nightly("chunker/markdown", "markdown-it-py", "chunk"),
         ("retriever/bm25", "bm25s", "index"),
         ("retriever/bm25", "PyStemmer", "index"),
     ],

@@ -105,6 +105,7 @@ def test_one_config_that_is_partial_is_shown_and_exits_1(flaky: Ragsweep, tmp_pa
     assert flaky("llm=flaky", "tracking=none", "coverage=0").returncode == 0
 
 
+@pytest.mark.nightly
 def test_kill_during_generation_costs_the_question_in_flight(flaky: Ragsweep, tmp_path: Path) -> None:
     (tmp_path / "deadly").write_text("flour")
     assert flaky("llm=flaky", "tracking=none").returncode == -9

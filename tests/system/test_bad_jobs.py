@@ -9,6 +9,7 @@ import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
+from support import nightly
 from support.commands import RUN, Finished, call, runs, write_dataset
 from support.servers.studies import stored_trials
 from test_races import data as many_questions
@@ -146,7 +147,7 @@ def test_twenty_jobs_six_of_them_bad(launcher: str, tmp_path: Path) -> None:
     check(tmp_path, fates, *LAUNCHERS[launcher])
 
 
-@pytest.mark.parametrize("fate", ["raises", "unwritten"])
+@pytest.mark.parametrize("fate", ["raises", nightly("unwritten")])
 @pytest.mark.parametrize("logged", [True, False])
 def test_an_unexpected_error_of_a_single_config_names_its_place_and_a_log_that_has_the_traceback(
     fate: str, logged: bool, tmp_path: Path
@@ -175,6 +176,7 @@ def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
     assert {name for name, outcome in outcomes(tmp_path).items() if isinstance(outcome, Result)} == set()
 
 
+@pytest.mark.nightly
 def test_job_that_cannot_be_written_down_ends_the_sweep_and_is_run_again_by_the_next(tmp_path: Path) -> None:
     done = sweep(tmp_path, ["one", "unwritten"])
     assert done.returncode == 1

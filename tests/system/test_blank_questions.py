@@ -17,11 +17,13 @@ BLANK = [
     {"id": "found", "question": " ", "evidence": [{"document": "cats"}]},
 ]
 CHOICES = [
+    ["llm=openai", "retriever=hybrid_rrf", "embedder=hashing"],
+    ["llm=extractive", "retriever=vector", "embedder=hashing", "reranker=cross_encoder", "reranker.candidates=4"],
+]
+MORE = [
     ["llm=openai", "retriever=vector"],
     ["llm=openai", "retriever=hybrid_rrf", "reranker=late_interaction", "reranker.candidates=4"],
     ["llm=extractive", "retriever=vector", "reranker=cross_encoder", "reranker.candidates=4"],
-]
-MORE = [
     ["llm=extractive", "retriever=bm25", "retriever.backend=rank_bm25"],
     ["llm=extractive", "retriever=vector", "retriever/index=hnsw"],
     ["llm=openai", "retriever=hybrid_rrf"],

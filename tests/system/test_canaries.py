@@ -122,7 +122,6 @@ TOGETHER = Way(
 
 QUICK = {
     ("together", "failure"),
-    ("together", "kill"),
     *((name, "success") for name, way in WAYS.items() if way.refused),
 }
 CASES = [

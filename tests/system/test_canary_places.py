@@ -187,6 +187,7 @@ def test_secret_is_masked_or_refused(place: str, kind: str, tmp_path: Path, envi
     assert not list(tmp_path.rglob(f"*{CANARY}*"))
 
 
+@pytest.mark.nightly
 def test_secrets_of_four_kinds_in_four_places_of_a_sweep_are_masked(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -19,6 +19,7 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import composed, evaluate
 from support.servers import forked
 
@@ -71,7 +72,7 @@ def evaluated(*lines: str) -> Result:
     return evaluate(Session(Evaluator(Executor())), *lines)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", nightly("jsonl")])
 def test_keywords_ragas_and_routing_are_measured(folder: Path, server: LlmServer, ending: str) -> None:
     found = evaluated(*overrides(folder, server, ending), "router=rule")
     assert found.run.config["objective"] == "keyword_coverage"
@@ -101,6 +102,7 @@ def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServe
         evaluated(*overrides(folder, server), "dataset.conversation=[chat]")
 
 
+@pytest.mark.nightly
 def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: LlmServer) -> None:
     environment = {**os.environ, "COLUMNS": "160", "NO_PROXY": "127.0.0.1"}
     done = forked.run(

@@ -122,6 +122,7 @@ def test_no_secret_of_a_sweep_is_found(ragsweep: Ragsweep, tmp_path: Path) -> No
     assert all("retriever.api_key=$\\{oc.env\\:NAME\\}" in text for text in overrides)  # its name is none
 
 
+@pytest.mark.nightly
 def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = leaking(tmp_path, ragsweep, "tracking=none")
     assert done.returncode == 0, done.stderr

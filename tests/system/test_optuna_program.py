@@ -91,6 +91,7 @@ def test_error_is_reported_before_anything_is_launched(program: Path, typed: str
     assert not (program / "study.db").exists()
 
 
+@pytest.mark.nightly
 def test_sweeper_is_found_under_its_former_name(program: Path) -> None:
     former = "hydra.sweeper._target_=hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
     run(program, former, "hydra.sweeper.n_trials=2")
@@ -117,6 +118,7 @@ def oldest_rules() -> Iterator[None]:
     setbase("1.3")
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Future Hydra versions")
 @pytest.mark.usefixtures("oldest_rules")
 @pytest.mark.parametrize(("launcher_name", "overrides"), [("basic", [*GRID, "hydra.sweeper.n_jobs=2"])])
@@ -124,6 +126,7 @@ class TestHydrasOwnBatches(BatchedSweeperTestSuite):
     """The suite that Hydra ships for sweepers that launch batches."""
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Future Hydra versions")
 @pytest.mark.usefixtures("oldest_rules")
 @pytest.mark.parametrize(("launcher_name", "overrides"), [("basic", [*GRID, "hydra.sweeper.n_jobs=100"])])

@@ -142,6 +142,7 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
     )
 
 
+@pytest.mark.nightly
 def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task: list[str], server: LlmServer) -> None:
     found = evaluate(session(), *task, *asked(server))
     fields = found.questions["case_fields"]
@@ -150,12 +151,14 @@ def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task:
     assert all(step["model"] and step["ms"] > 0 for step in steps)
 
 
+@pytest.mark.nightly
 def test_metric_with_the_name_of_a_built_in_one_is_refused(task: list[str], server: LlmServer) -> None:
     own = "+metrics.mine={_target_: test_own_task.RowsEqual}"
     with pytest.raises(ConfigError, match='"rows_equal" is defined twice'):
         evaluate(session(), *task, *asked(server), own)
 
 
+@pytest.mark.nightly
 def test_another_way_to_read_answers_is_another_result(task: list[str], server: LlmServer) -> None:
     fenced = composed(*task, *asked(server))
     assert fenced.values["output"]["_target_"].endswith("FencedBlock")

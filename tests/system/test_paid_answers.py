@@ -18,6 +18,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import evaluate, read, write_dataset
 
 
@@ -197,11 +198,13 @@ def run(*typed: str) -> int:
     ("more", "named"),
     [
         (["llm.key_env=OPENAI_API_KEY"], "llm: the environment variable OPENAI_API_KEY"),
-        (["llm.key_env=null", "router=llm", "router.model=m", "router.key_env=OTHER_KEY"], "router: .* OTHER_KEY"),
-        (["query=rewrite", "llm.key_env=OTHER_KEY"], "llm: the environment variable OTHER_KEY"),
+        nightly(
+            ["llm.key_env=null", "router=llm", "router.model=m", "router.key_env=OTHER_KEY"], "router: .* OTHER_KEY"
+        ),
+        nightly(["query=rewrite", "llm.key_env=OTHER_KEY"], "llm: the environment variable OTHER_KEY"),
         (["retriever=vector", "embedder=api", "embedder.base_url=http://127.0.0.1:9/v1", "embedder.model=m",
           "embedder.key_env=OTHER_KEY"], "embedder: .* OTHER_KEY"),
-        (["reranker=api", "reranker.base_url=http://127.0.0.1:9/v1", "reranker.model=m", "reranker.candidates=4",
+        nightly(["reranker=api", "reranker.base_url=http://127.0.0.1:9/v1", "reranker.model=m", "reranker.candidates=4",
           "reranker.key_env=OTHER_KEY"], "reranker: .* OTHER_KEY"),
     ],
 )  # fmt: skip

@@ -50,6 +50,7 @@ def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen
         assert found.chosen is speaks
 
 
+@pytest.mark.nightly
 def test_unanswerable_questions_count_as_often_as_they_are_asked(lines: list[str]) -> None:
     mute, speaks = both(lines, "success.unanswerable=0.1")
     assert mute.summaries.metrics["success_rate"].value == pytest.approx(0.1)

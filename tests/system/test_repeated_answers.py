@@ -85,6 +85,7 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     assert not any("repetitions" in warning for warning in whole.run.warnings)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("by_seed", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_they_do(
     server: LlmServer, tmp_path: Path, by_seed: bool

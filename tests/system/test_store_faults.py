@@ -26,8 +26,8 @@ from support.servers import forked
 
 HERE = [str(path) for path in Path(__file__).parents[:2]]
 TRUTH = Small(lambda text: None).results(Executor())
-NIGHTLY = ("kill", "eio", "short")
-"""What is like another kind: killed as torn, no space as an error, written in part as torn."""
+NIGHTLY = ("kill", "eio", "short", "full")
+"""What is like another kind: killed as torn, a full disk or no space as an error, written in part as torn."""
 QUICK = 14
 """The quick tier lets every fourteenth call fail, beginning with another one for each kind."""
 

@@ -108,6 +108,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
     assert verdict(repeated) == verdict(printed)
 
 
+@pytest.mark.nightly
 def test_looks_at_the_holdout_are_counted_and_shown(tmp_path: Path) -> None:
     typed = ["tracking=none", *write_dataset(tmp_path)]
 

@@ -137,6 +137,7 @@ def test_reranker_reads_the_small_chunks() -> None:
     assert [text.count(".") for _, text in part.scored] == [1, 1, 1]
 
 
+@pytest.mark.nightly
 def test_evidence_and_scores_are_reported_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")
     overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]

@@ -68,6 +68,7 @@ def test_cranfield_as_topics_and_qrels(collections: Path, tmp_path: Path) -> Non
     assert [q.text.split() for q in read.golden.questions] == [q.text.split() for q in same.golden.questions]
 
 
+@pytest.mark.nightly
 def test_cranfields_own_codes_from_the_command_line(collections: Path) -> None:
     def measured(split: str, *more: str) -> float:
         given = ["dataset=beir", f"dataset.path={collections}/cranfield", f"dataset.split={split}", *more]

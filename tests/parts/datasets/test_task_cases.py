@@ -83,7 +83,9 @@ def test_baselines_answer_with_fields_of_the_case(tmp_path: Path) -> None:
     assert baseline(tmp_path, "{expected}") == "listen 80"
     made = baseline(tmp_path, {"findings": "{findings}", "config": "{expected}", "notes": ["of {category}"]})
     assert json.loads(made) == {"findings": [{"line": 1}], "config": "listen 80", "notes": ["of typo"]}
-    with pytest.raises(InputError, match=r'cases\.jsonl:1: llm\.answer cannot be filled in: no field "inptu"; did you mean "input"'):
+    with pytest.raises(
+        InputError, match=r'cases\.jsonl:1: llm\.answer cannot be filled in: no field "inptu"; did you mean "input"'
+    ):
         baseline(tmp_path, "{inptu}")
 
 

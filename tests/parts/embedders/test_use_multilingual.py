@@ -34,6 +34,7 @@ def test_vectors_are_those_of_the_library() -> None:
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-6)
 
 
+@pytest.mark.nightly
 @given(st.lists(st.sampled_from([*TEXTS, "", "a", "b c " * 190]), max_size=6), st.sampled_from(TEXTS))
 def test_a_vector_is_a_function_of_its_text_alone(company: list[str], text: str) -> None:
     alone = LOADED.embed_queries([text])[0]

@@ -38,6 +38,7 @@ class LanceContract(VectorIndexContract):
         self.uri = str(folder)
 
 
+@pytest.mark.nightly
 class TestLanceIvfPq(LanceContract):
     def part(self) -> LanceIvfPq:
         return LanceIvfPq(self.uri, num_sub_vectors=8, oversampling=10)

@@ -16,6 +16,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
+from support import nightly
 from support.models import accepting, cases, judge_at
 
 SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
@@ -103,7 +104,7 @@ class Closing(LlmServer):
         return super().take(asked, headers)
 
 
-@pytest.mark.parametrize("kind", [JudgeSwayed, RagasFaithfulness, RagasAnswerRelevancy])
+@pytest.mark.parametrize("kind", [nightly(JudgeSwayed), RagasFaithfulness, nightly(RagasAnswerRelevancy)])
 def test_interrupted_verdicts_pay_for_what_they_lack_and_no_more(kind: type, tmp_path: Path) -> None:
     with Closing(accepting) as server:
         whole = _verdicts(kind, server, {})

@@ -13,6 +13,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate, superior
+from support import nightly
 from support.matrices import matrices, matrix, normal, turned
 
 
@@ -51,7 +52,9 @@ def test_few_that_differ_count_one_more_by_hand() -> None:
     assert gate(matrix([[1.0] * 100, [1.0] * 99 + [0.0]]), 0.2).note == ""
 
 
-@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.1), (20, 0.02), (60, 0.02), (200, 0.02)])
+@pytest.mark.parametrize(
+    ("questions", "share"), [(60, 0.05), nightly(100, 0.1), nightly(20, 0.02), nightly(60, 0.02), nightly(200, 0.02)]
+)
 def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float) -> None:
     """1,000 candidates that lose one question in so many, and nothing else: 5 % pass (at most 7.1, three errors)."""
     generator = np.random.default_rng(0)
@@ -192,7 +195,7 @@ def rare(questions: int, gain: float, loss: float, losing: float, seed: int) -> 
     return matrix(np.stack([base, base + gains]))
 
 
-@pytest.mark.parametrize(("questions", "unseen"), [(50, 60), (100, 60), (300, 0)])
+@pytest.mark.parametrize(("questions", "unseen"), [(50, 60), nightly(100, 60), nightly(300, 0)])
 def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int, unseen: int) -> None:
     """600 candidates worse by the margin that lose 1 on 6 of 100: at most 7.7 % pass, three errors (by t: 20, 10)."""
     found = [gate(rare(questions, 0.01, 1.0, 0.059, seed), 0.05) for seed in range(600)]
@@ -202,7 +205,8 @@ def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int, unseen:
 
 
 @pytest.mark.parametrize(
-    ("questions", "gain", "loss", "losing"), [(50, 0.02, 0.3, 0.06), (100, 0.02, 0.6, 0.03), (300, 0.02, 0.3, 0.06)]
+    ("questions", "gain", "loss", "losing"),
+    [(50, 0.02, 0.3, 0.06), nightly(100, 0.02, 0.6, 0.03), nightly(300, 0.02, 0.3, 0.06)],
 )
 def test_a_fail_beside_few_large_gains_is_seldom_wrong(questions: int, gain: float, loss: float, losing: float) -> None:
     """300 equal candidates that lose a little and gain much on few: at most 8.8 % fail, three errors (t: 19, 20, 7)."""

@@ -20,6 +20,7 @@ from ragsweep.stats.inference.planning import (
     questions_for,
 )
 from ragsweep.stats.inference.power import estimate_power
+from support import nightly
 from support.matrices import matrix
 
 SPREAD, CORRELATION = 0.22, 0.4
@@ -35,7 +36,7 @@ def planted(design: Design, effect: float, seed: int, configs: int = 2) -> Matri
     return matrix(scores, np.repeat(np.arange(design.clusters), size))
 
 
-@pytest.mark.parametrize("design", [Design(200, 50), Design(60, 12), Design(120, 40, 7)])
+@pytest.mark.parametrize("design", [Design(200, 50), nightly(Design(60, 12)), nightly(Design(120, 40, 7))])
 def test_interval_of_a_planned_difference_excludes_0_in_four_sets_of_five(design: Design) -> None:
     effect, found = detectable(SPREAD, CORRELATION, design), 0
     for seed in range(300):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, prediction_powered
+from support import nightly
 from support.matrices import matrix
 
 
@@ -22,7 +23,7 @@ def drawn(seed: int, *, labels: int = 50, questions: int = 500) -> tuple[np.ndar
     return judged.astype(float), np.where(chosen, people, np.nan)
 
 
-@pytest.mark.parametrize(("signs", "truth"), [((1, 0), 0.5), ((-1, 1), 0.1)])
+@pytest.mark.parametrize(("signs", "truth"), [nightly((1, 0), 0.5), ((-1, 1), 0.1)])
 def test_intervals_hold_for_a_biased_judge_and_are_narrower(signs: tuple[float, float], truth: float) -> None:
     held, ours, alone = 0, [], []
     for seed in range(400):
@@ -124,9 +125,9 @@ def marks(share: float, agreement: float, labels: int, questions: int, seed: int
     return judged, np.where(generator.permutation(questions) < labels, people, np.nan)
 
 
-@pytest.mark.parametrize("agreement", [0.7, 0.95])
+@pytest.mark.parametrize("agreement", [0.7, nightly(0.95)])
 @pytest.mark.parametrize(
-    ("labels", "questions", "share"), [(10, 100, 0.9), (15, 300, 0.85), (25, 300, 0.95), (40, 300, 0.6)]
+    ("labels", "questions", "share"), [(10, 100, 0.9), nightly(15, 300, 0.85), nightly(25, 300, 0.95), (40, 300, 0.6)]
 )
 def test_intervals_of_few_marks_hold(labels: int, questions: int, share: float, agreement: float) -> None:
     """400 times each: at least 93 %, less two Monte Carlo errors (a t interval: down to 81)."""
