@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Table
+from ragsweep.sweep.composing import compose
 from ragsweep.sweep.composing.command import choices
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
@@ -203,6 +205,16 @@ def test_a_plan_shows_the_cases_and_writes_nothing(
     assert "2 changes, one at a time, of top_k" in printed
     assert "plan      3 configs" in printed
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_cases_that_differ_in_values_alone_are_composed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count, hydras = Counter[str](), compose.compose
+    monkeypatch.setattr(compose, "compose", lambda *given, **more: count.update(["times"]) or hydras(*given, **more))
+    experiment = experiments(None)
+    made = [experiment((*write_dataset(tmp_path), f"top_k={n}")) for n in (3, 5, 8)]
+    assert [one.top_k for one in made] == [3, 5, 8]
+    assert count["times"] == 1
 
 
 def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
