@@ -22,6 +22,7 @@ from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.remote_url import check_remote
 from ragsweep.stages.shared_store import SharedStore
+from support import nightly
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import Small
 from support.servers.object_store import ObjectServer, object_server
@@ -66,7 +67,7 @@ class Shared:
         return executor
 
 
-@pytest.fixture(params=["memory", "file", "s3"])
+@pytest.fixture(params=["memory", nightly("file"), "s3"])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
     if request.param == "memory":
         objects = MemoryStore()
