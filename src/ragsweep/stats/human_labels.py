@@ -50,9 +50,9 @@ WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by source of the labels,
-    those of an equal answer in another run or of a text alone; ``drawn`` the questions that a source labelled.
-    ``cases`` numbers the answers: equal numbers within a question are equal cases.
+    ``own`` has the labels of the config's run, or of its only possible answer. ``shared`` has those of an equal answer
+    in another run or of a text alone, by the labels' source (a run, or "-"); ``drawn`` flags the questions that a
+    source labelled. Within a question, equal numbers in ``cases`` are equal cases.
     """
 
     own: Doubles  # (configs, questions)
@@ -88,10 +88,10 @@ class MatchedLabels:
 def match_labels(
     labels: Sequence[HumanLabel], metric: str, results: Sequence[Result], runs: Sequence[str], matrix: Matrix
 ) -> MatchedLabels:
-    """Match the labels of a metric with the answers of configs (the rows of ``matrix``); ``runs``: their MLflow runs.
+    """Match a metric's labels with the answers of the configs in ``matrix``; ``runs`` has each config's MLflow run.
 
     Raises:
-        InputError: A label's run names two configs.
+        InputError: The run of a label matches more than one config.
     """
     position = {name: n for n, name in enumerate(matrix.questions)}
     numbers = [{name: n for n, name in enumerate(result.questions["question_id"])} for result in results]
@@ -186,7 +186,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 class RunLabels(NamedTuple):
-    """Human labels, and the MLflow runs of the configs that they may name, in config order."""
+    """Human labels, and the MLflow run of each config, in config order, which a label may name."""
 
     given: Sequence[HumanLabel]
     runs: Sequence[str]
@@ -237,7 +237,7 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) ->
 
 
 def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
-    """Raise InputError if no label counts for an answer of one of the correctable configs."""
+    """Raise InputError if nothing was corrected because a config has no label that counts."""
     if not found.labels and found.value != found.value:
         raise InputError(f"labels: {reason_uncorrected(matched, found, metric)}")
 

@@ -51,7 +51,7 @@ class SweepLabels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedMeans:
-    """Beliefs from corrected means: normal errors, no shrinkage."""
+    """Estimates of the configs' true means by corrected means, with normal errors and without shrinkage."""
 
     matrix: Matrix
     matched: MatchedLabels
@@ -100,7 +100,7 @@ def compare_labelled(
     labels are excluded; if too few configs remain, or the reference has too few labels, the verdict is as judged.
 
     Raises:
-        InputError: A label's run names two configs.
+        InputError: The run of a label matches more than one config.
     """
     verdict = compare_configs(results, failures, set_aside, baseline, reference)
     if isinstance(verdict, NoComparison):
