@@ -1,4 +1,4 @@
-"""Errors that a user can cause. Each states the fact, the value and the way out; the exit status is 2."""
+"""Errors that a user can fix. Each states the fact, the value and the remedy; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Faults:
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the way out.
+        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the remedy.
 
         Control characters, which could overwrite the terminal, are escaped.
         """

@@ -134,7 +134,7 @@ class LongerContext:
 
 
 class DistractorLoss(NamedTuple):
-    """A metric's mean with a distractor in the context minus that without, on the same questions; 95 % interval."""
+    """A metric's mean with a distractor in the context minus that without, with its 95 % interval."""
 
     metric: str
     questions: int

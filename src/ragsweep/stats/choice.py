@@ -63,9 +63,9 @@ class Against:
 class Choice:
     """The recommended config; rows are those of the sweep's matrix.
 
-    ``row`` is ``best`` or, if their mean loss against it is below ``loss``, a cheaper config or the declared baseline;
-    None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``, "" if it
-    was not chosen for a cost. ``losses`` is the effect of rare losses on its lead over the baseline.
+    ``row`` is ``best``, or a cheaper config or the declared baseline whose mean loss against ``best`` is below
+    ``loss``; None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``,
+    "" if it was not chosen for a cost. ``losses`` is the effect of rare losses on its lead over the baseline.
     """
 
     row: int | None

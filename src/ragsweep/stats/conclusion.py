@@ -83,7 +83,7 @@ class SweepConclusion:
 
 
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
-    """Return the two configs to compare first, the baseline and the candidate.
+    """Return the names of the two configs to compare first, the baseline and the candidate.
 
     The candidate is the choice, or the best config if there is no choice; the baseline is the reference or, if that is
     the candidate itself, the runner-up.

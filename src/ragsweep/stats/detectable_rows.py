@@ -32,7 +32,7 @@ class Planned(NamedTuple):
 
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of a single comparison at which all comparisons of ``configs`` with one hold together.
+    """Return the level of a single comparison at which ``configs`` comparisons with one baseline hold together.
 
     It follows from the critical value of the ``siblings``, if at least two of them are complete.
     """

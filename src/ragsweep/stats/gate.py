@@ -74,7 +74,7 @@ class Check:
     unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
     the baseline among several, "" without one. If human labels correct a judge, ``judged`` is the decision by its
-    scores alone, and ``labels`` the labels of the config with the fewest. ``lost`` describes each question that fails.
+    scores alone, ``labels`` the smallest number of labels of a config. ``lost`` describes questions that do not pass.
     """
 
     condition: Condition
