@@ -242,7 +242,7 @@ class Rankings(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Flag the questions without a ranking because their search failed (questions,)."""
+        """Flags of the questions without a ranking because their search failed (questions,)."""
         return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 

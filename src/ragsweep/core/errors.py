@@ -51,7 +51,7 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """Collect all faults of an input, to raise them in one message, and notes on how its files were read.
+    """All faults of an input, to be raised in one message, and notes on how its files were read.
 
     Args:
         encoding: Of text files without a byte order mark; None: UTF-8, or the encoding that an HTML page declares.

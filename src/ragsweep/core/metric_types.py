@@ -16,7 +16,7 @@ class CostEstimator(Protocol):
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one request or case of this size, without calls or loading."""
+        """Return the highest possible cost of one request or case of this size; makes no calls and loads nothing."""
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """None if neither direction is better."""
+        """Whether a higher value is better; None if neither direction is."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

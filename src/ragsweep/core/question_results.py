@@ -91,7 +91,7 @@ class EvidenceRanks:
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Drop the evidence and scores of some questions (questions,)."""
+        """Return a copy without the evidence and scores (then NaN) of the questions flagged by ``lost``."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),

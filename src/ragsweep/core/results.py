@@ -137,7 +137,7 @@ class Summaries:
 
 @dataclass(frozen=True)
 class Result:
-    """One config, evaluated."""
+    """One evaluated config: its run, its results by question, and its summaries."""
 
     run: Run
     questions: QuestionResults
@@ -232,7 +232,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the headline metrics: the objectives, then those of the table."""
+    """List the headline metrics: the objectives, then those of ``headline`` and ``answer_headline``."""
     names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
     return tuple(dict.fromkeys(names))
 

@@ -76,7 +76,7 @@ class Claims(Liveness[ClaimKey]):
         return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
-        """Renew this process's claims, for other machines."""
+        """Renew the heartbeat of this process's claims, which processes on other machines check."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",

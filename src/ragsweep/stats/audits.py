@@ -123,8 +123,8 @@ class DegradedSlices(NamedTuple):
 class LongerContext:
     """The mean context tokens of two configs, and the differing keys that lengthen the context.
 
-    ``equal`` are overrides that give both configs contexts of about the same length; empty if ``depth`` chunks are too
-    few.
+    ``equal`` are overrides that give both configs contexts of about the same length; empty if that would need more
+    than ``depth`` chunks.
     """
 
     tokens_before: float

@@ -34,7 +34,7 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """A judge against humans: the shares of human passes and of human fails on which the judge agrees."""
+    """The agreement of a judge with humans: the shares of human passes, and of human fails, on which it agrees."""
 
     sensitivity: Share
     specificity: Share
@@ -51,7 +51,7 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count the judge's decisions on human passes and fails."""
+    """Count the human passes and the human fails on which the judge agrees."""
     passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))

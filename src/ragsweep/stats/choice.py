@@ -32,7 +32,7 @@ class Costs(Protocol):
 
     @property
     def results(self) -> Sequence[Result]:
-        """The configs."""
+        """The results of the configs."""
 
     @property
     def values(self) -> Mapping[str, Doubles]:
@@ -89,7 +89,7 @@ def choose(
     refusing: Collection[int] = (),
     baseline: int | None = None,
 ) -> Choice:
-    """Choose a config; neither the order of the configs nor their names affect the choice.
+    """Choose a config; the order and the names of the configs have no effect.
 
     Args:
         beliefs: About the configs' true means.

@@ -251,7 +251,7 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough questions have a metric's score; ``result.state`` reflects only the deciding metrics."""
+    """Return whether enough questions have a metric's score; ``run.state`` reflects only the deciding metrics."""
     summary = result.summaries.metrics.get(metric)
     return (
         result.run.state != PARTIAL

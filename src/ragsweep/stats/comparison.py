@@ -121,7 +121,7 @@ class SweepComparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is likely better than the declared baseline, even if rare losses were not observed.
+        """Whether the choice is likely better than the declared baseline, and its lead survives rare losses.
 
         An interval alone is not enough: only the posterior allows for skewed differences. False without a baseline.
         """

@@ -93,7 +93,7 @@ class Check:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts: a small slice counts only if it fails."""
+        """Whether the check counts towards the gate; a small slice does so only if it fails."""
         return not self.small or self.found.decision == "fail"
 
 

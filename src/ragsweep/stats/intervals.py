@@ -204,7 +204,7 @@ def _draws(questions: int) -> Doubles:
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores by linear interpolation: like numpy's, without its overhead."""
+    """Return a quantile of sorted scores by linear interpolation, as numpy does but faster; NaN without scores."""
     if not len(ordered):
         return math.nan
     position = (len(ordered) - 1) * share

@@ -57,7 +57,7 @@ class Suspect(NamedTuple):
 
 
 def distinct_rows(scores: Doubles) -> list[int]:
-    """Return the first of each group of rows with the same scores."""
+    """Return the index of the first row of each group of rows with the same scores."""
     return sorted(np.unique(scores, axis=0, return_index=True)[1].tolist())
 
 

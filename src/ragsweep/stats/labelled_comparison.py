@@ -59,7 +59,7 @@ class CorrectedMeans:
 
     @property
     def means(self) -> Doubles:
-        """The corrected means; more is better."""
+        """The corrected means; higher is better."""
         return self.corrected if self.matrix.higher_is_better else -self.corrected
 
     def probability_better(self, row: int, other: int) -> float:
@@ -72,7 +72,7 @@ class CorrectedMeans:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)

@@ -1,4 +1,4 @@
-"""Choose a few questions that rank configs like all questions do, and estimate the quality of the ranking."""
+"""Choose a few questions that rank configs as all questions do, and estimate the quality of the ranking."""
 
 import math
 from collections import Counter

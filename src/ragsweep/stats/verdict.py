@@ -27,7 +27,7 @@ class Beliefs(Protocol):
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """The expected true means (configs,); more is better."""
+        """The expected true means (configs,); higher is better."""
 
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is above that of ``other``."""
@@ -36,7 +36,7 @@ class Beliefs(Protocol):
         """Return the expected lead of ``row`` over ``other``."""
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
 
 
 class PairVerdict(NamedTuple):

@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: its questions, their source documents, and the number of configs compared with one."""
+    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
 
     questions: int
     clusters: int
@@ -43,7 +43,7 @@ class Design(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """The questions, and their source documents, needed to show a difference."""
+    """The numbers of questions and of their source documents that are needed to show a difference."""
 
     questions: int
     clusters: int
@@ -75,7 +75,7 @@ def pilot_variation(matrix: Matrix, kind: str) -> Variation:
 
 
 def check_design(design: Design) -> None:
-    """Raise ConfigError for a golden set that cannot be planned."""
+    """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST``."""
     if design.clusters > design.questions:
         raise ConfigError(
             f"--clusters: {design.questions:,} questions come from at most as many source documents, got"

@@ -119,7 +119,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
 
 
 def worst_score(summary: Summary, scores: Doubles) -> float:
-    """Return the worst possible score, 0 or 1; NaN if the metric has a unit or a known score outside 0 to 1."""
+    """Return the worst possible score, 0 or 1; NaN if the metric has a unit, a score outside 0 to 1, or no score."""
     known = scores[~np.isnan(scores)]
     if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
@@ -127,13 +127,13 @@ def worst_score(summary: Summary, scores: Doubles) -> float:
 
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
-    """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
+    """Return the reason why the question in row ``place`` has no score; "" if none is recorded."""
     unscored = result.questions.unscored
     return unscored[place].get(metric, "") if unscored else ""
 
 
 def is_declined_rightly(result: Result, place: int) -> bool:
-    """Return whether a question is unanswerable, so that declining is correct."""
+    """Return whether the question in row ``place`` is unanswerable, so that declining it is correct."""
     column = result.questions.get("answerable")
     return column is not None and not column[place]
 
