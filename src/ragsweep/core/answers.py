@@ -74,7 +74,7 @@ class Route(NamedTuple):
 class Response(NamedTuple):
     """Output of an external system for one request, and the context that it used, best first.
 
-    A passage's name is the id from the system (a document, or a span of one). Name and text may be empty.
+    A passage's name is the system's id of a document, or of a span of one. Name and text may be empty.
     ``scores`` has one score per passage, or is empty.
     """
 
@@ -106,9 +106,9 @@ class Judgement(NamedTuple):
 
 
 class RequestSize(NamedTuple):
-    """The expected size of one request or case, in tokens; NaN where unknown."""
+    """The expected size of one request or case; NaN where unknown."""
 
-    passages: float = 0.0
+    passages: float = 0.0  # their number
     context: float = 0.0  # tokens of all passages together
     rest: float = 0.0  # tokens of everything else: question, answer, reference
 

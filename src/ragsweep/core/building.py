@@ -73,7 +73,7 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError if a part satisfies no protocol, naming the members missing from the closest one."""
+    """Raise ConfigError if a part satisfies none of the protocols; it lists the members missing for the closest one."""
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:
@@ -90,7 +90,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def public_name(made: type) -> str:
-    """Return a class's name in Specs: for built-in parts, the name that ``_target_`` takes."""
+    """Return a class's name in Specs; for a built-in part it is the name used in ``_target_``."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 

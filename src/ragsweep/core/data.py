@@ -45,17 +45,17 @@ class Corpus:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """Map a document's id to its position."""
+        """The position of each document by its id."""
         return {identifier: n for n, identifier in enumerate(self.ids)}
 
     @cached_property
     def characters(self) -> int:
-        """Count the characters of all texts, as a measure of the work."""
+        """The number of characters of all texts, as a measure of the work."""
         return sum(map(len, self.texts))
 
     @cached_property
     def digest(self) -> str:
-        """Hash ids, titles and texts; independent of the files' location."""
+        """The hash of ids, titles and texts; independent of the files' location."""
         return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
@@ -96,7 +96,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Return the correct answers, or the keywords if there are none."""
+        """The correct answers; without any, the keywords as one answer; else empty."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -110,7 +110,7 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """Hash the questions, their labels and, where they differ, weights: an edited file is a different golden set.
+        """The hash of the questions, labels and, if they differ, weights: an edited file is a different golden set.
 
         Only ratios of weights count, to nine digits.
         """
@@ -132,7 +132,7 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """Hash the expectations beyond labels: distractors, sections and counts, which few metrics read."""
+        """The hash of the expectations beyond labels: distractors, sections and counts, which few metrics read."""
         counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
         return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
@@ -204,7 +204,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """Vectors of all chunks (chunks, dimension); token counts of each, and how many of them the model read."""
+    """Vectors of all chunks (chunks, dimension), each chunk's number of tokens, and the number that the model read."""
 
     vectors: Floats
     tokens: Integers
@@ -242,16 +242,16 @@ class Rankings(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Flag the questions without a ranking because their search failed (questions,)."""
+        """Flags of the questions without a ranking because their search failed (questions,)."""
         return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 
 class IndexComparison(NamedTuple):
-    """Results of a leg's approximate index and of exact search; ranks are per evidence."""
+    """Results of a leg's approximate index and of exact search; ranks are per piece of evidence."""
 
     found: Rankings
     exact: Rankings
-    found_rank: NDArray[np.int64]  # (evidences,), as in EvaluationView.first_rank
+    found_rank: NDArray[np.int64]  # (pieces,), as in EvaluationView.first_rank
     exact_rank: NDArray[np.int64]
 
 
@@ -270,7 +270,7 @@ class EvaluationView:
     """Input of a metric: one config's rankings, and the evidence that they cover, for all questions.
 
     Evidence arrays run over the pieces of evidence of all questions (relevant ones only, grade > 0). ``first_rank`` is
-    the first 1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where
+    the first 1-based rank whose chunk covers the piece, 0 if none does. ``credited_rank`` differs from it only where
     one chunk covers several pieces: these are spread over following ranks, one per rank, so that no list beats the
     ideal one.
     """
@@ -278,14 +278,14 @@ class EvaluationView:
     questions: Sequence[Question]
     rankings: Rankings  # after fusion and reranking, to full depth
     top_k: int  # the first top_k chunks are the context
-    evidence_question: NDArray[np.int64]  # the question of each evidence
+    evidence_question: NDArray[np.int64]  # the index of each piece's question
     grade: NDArray[np.float64]
     first_rank: NDArray[np.int64]
     credited_rank: NDArray[np.int64]
-    evidence_covered: NDArray[np.float64]  # share of the evidence's characters that are in the context
-    context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers an evidence of the question
+    evidence_covered: NDArray[np.float64]  # share of the piece's characters that are in the context
+    context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers a piece of the question's evidence
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the fixed tokenizer; 0 where padded
-    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): the number inside an evidence
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): the number of these inside evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds per question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,): set if a token budget may cut it before top_k

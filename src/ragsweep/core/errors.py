@@ -1,4 +1,4 @@
-"""Errors that a user can cause. Each states the fact, the value and the way out; the exit status is 2."""
+"""Errors that a user can fix. Each states the fact, the value and the remedy; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """Collect all faults of an input, to raise them in one message, and notes on how its files were read.
+    """All faults of an input, to be raised in one message, and notes on how its files were read.
 
     Args:
         encoding: Of text files without a byte order mark; None: UTF-8, or the encoding that an HTML page declares.
@@ -79,7 +79,7 @@ class Faults:
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the way out.
+        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the remedy.
 
         Control characters, which could overwrite the terminal, are escaped.
         """

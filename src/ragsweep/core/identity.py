@@ -44,7 +44,7 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """Hash the spec; equal specs have equal digests in every process."""
+        """The hash of the spec; equal specs have equal digests in every process."""
         return content_hash(self.plain())
 
     def plain(self) -> Any:
@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Omit parameters that an input's address already contains."""
+        """Return the spec without these parameters, which an input's address already contains."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -99,7 +99,7 @@ class StageContext(Protocol):
     """A running stage's access to its inputs and to storage for partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return an input's result."""
+        """Return an input's result: a whole value, or these rows."""
 
     def progress(self, done: int, total: int) -> None:
         """Report progress."""
@@ -108,18 +108,18 @@ class StageContext(Protocol):
         """Report the result of one request when it arrives."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Compute a piece of a whole value, or read the piece that an interrupted computation stored."""
+        """Return the named piece of a whole value: as an interrupted computation stored it, else from ``make``."""
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield pieces by name, in any order: stored ones, and for the rest ``make`` applied to ``read``'s result."""
+        """Yield each name with its piece, in any order: the stored one, else ``make(read(name))``."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Allocate an array, outside the process's memory if there is a store."""
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Store rows before all of them are computed; the computation still returns all of them."""
+        """Store some rows before all requested ones are computed; the computation still returns all of them."""
 
     def reason(self, node: Node, row: str) -> str:
         """Return why a row of an input failed."""
@@ -132,13 +132,13 @@ class StageContext(Protocol):
 class Node:
     """One pure step: its spec, inputs and function. Nodes with equal addresses have equal results.
 
-    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the requested queries that
+    ``kind`` "whole": one value of named arrays. "rows": one row per query, computed for the requested queries that
     are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
 
-    ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
-    again by the next process. ``failed`` returns the value of rows whose call to a service failed; without it, a
+    ``cacheable`` flags the rows of such a value that may be stored (rows,): a failed row is only returned, and the next
+    process computes it again. ``failed`` returns the value of rows whose call to a service failed; without it, a
     failed call fails the computation. Where the rows of an input differ from this node's, ``input_rows`` maps rows of
-    this node to rows of the input; None where these are unknown before they are computed.
+    this node to rows of the input; it returns None if these are unknown before they are computed.
     """
 
     stage: str
@@ -157,5 +157,5 @@ class Node:
 
     @cached_property
     def address(self) -> str:
-        """Hash stage, spec and the inputs' addresses."""
+        """The hash of the stage, the spec and the inputs' addresses."""
         return content_hash([self.stage, self.spec.digest, [node.address for node in self.inputs]])

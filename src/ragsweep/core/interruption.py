@@ -23,7 +23,7 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), unless the shell ignores the signal."""
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except for signals ignored at the start."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -41,7 +41,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop raising: the exception has arrived."""
+    """Stop raising Interrupted again, because it has arrived."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -62,7 +62,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``; in the main thread only."""
+    """Raise TimeoutError inside the block after ``seconds``; no effect for None, or outside the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -19,7 +19,7 @@ class MaskedStream:
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
-        """Mask and write a text; return its length."""
+        """Mask and write a text; return the length of the unmasked text."""
         self._stream.write(self._mask_text(text))
         return len(text)
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise a pure function by the identity of its positional arguments, which must not be modified.
 
-    Strings, bytes and integers are compared by value, everything else by identity, in constant time. A cached result
-    keeps its arguments alive.
+    Strings, bytes and integers are compared by value, everything else by identity. A cached result keeps its arguments
+    alive.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
 

@@ -16,7 +16,7 @@ class CostEstimator(Protocol):
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one request or case of this size, without calls or loading."""
+        """Return the highest possible cost of one request or case of this size; makes no calls and loads nothing."""
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class JudgedMetric(HasTraits, Protocol):
         """Fields of a Case to fill in; a question without one of them is not judged."""
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case, in any order; call ``done(number of the case, judgement)`` once for each."""
+        """Judge every case, in any order; call ``done(index of the case, judgement)`` once for each."""
 
 
 ReplyCache = MutableMapping[str, str]
@@ -44,7 +44,7 @@ ReplyCache = MutableMapping[str, str]
 
 @runtime_checkable
 class CachingMetric(Protocol):
-    """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid calls."""
+    """A judged metric that makes several calls per case and caches each reply, so that a killed run loses none."""
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
         """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
@@ -56,7 +56,7 @@ NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section"
 
 
 class Metric(HasTraits, Protocol):
-    """Define one number per question, and how the numbers of all questions are summarised.
+    """A number per question, and the rule by which the numbers of all questions are summarised.
 
     ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
     "passages" (quoted evidence), "distractors", "section" and "count" (expected ones), "reference" (a right answer),
@@ -80,7 +80,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """None if neither direction is better."""
+        """Whether a higher value is better; None if neither direction is."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

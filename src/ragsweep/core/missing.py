@@ -82,7 +82,7 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 
 
 def failed(reason: str) -> bool:
-    """Return whether a reason is a failure."""
+    """Return whether a reason is a failed measurement: neither empty, nor in ``SKIPPED`` or ``UNDEFINED``."""
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
@@ -125,13 +125,13 @@ def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of all questions that need retrieval, including unanswerable ones."""
+    """Keep the values of questions that need retrieval, even if unanswerable; the others get NaN and a reason."""
     missing, reasons = _without_retrieval(view.questions)
     return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Keep the scores where an approximate index was searched; exact search has nothing to measure."""
+    """Keep the scores if an approximate index was searched; else all are NaN, the measured ones as ``EXACT``."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -182,14 +182,14 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """Reasons by number: ``names`` in the order of first appearance, and the number of each question's reason."""
+    """Each question's reason as an index (``numbers``) into ``names``, which are in the order of first appearance."""
 
     names: tuple[str, ...]
     numbers: NDArray[np.int64]
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Number the reasons of several metrics; equal arrays return the same object."""
+    """Encode the reasons of several metrics; equal arrays share one object."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:

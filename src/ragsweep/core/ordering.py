@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def in_order(values: Iterable[str]) -> list[str]:
-    """Sort numbers; other values keep their order."""
+    """Sort the values by size if all are numbers; otherwise keep their order."""
     listed = list(values)
     return sorted(listed, key=float) if all(map(is_number, listed)) else listed
 

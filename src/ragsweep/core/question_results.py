@@ -63,13 +63,13 @@ BY_QUESTION = ("top", "scores")
 
 @dataclass(frozen=True, eq=False)
 class EvidenceRanks:
-    """The rank of each piece of evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
+    """The rank of each piece of evidence after each stage (pieces,): from 1, or 0 if the stage does not return it.
 
-    Evidences follow the order of the questions and of the golden set. Shares and scores have six digits.
+    The pieces are in the order of the questions and of the golden set. Shares and scores have six digits.
     """
 
     question: Numbers  # the row of the question
-    held: Doubles  # 1 if one chunk covers the evidence, else the largest share in a chunk; 0: not in the corpus
+    held: Doubles  # 1 if one chunk covers the piece, else the largest share in a chunk; 0: not in the corpus
     legs: Mapping[str, Numbers]  # of a hybrid
     exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
     first: Numbers | None  # before reranking, after fusion; None without a reranker
@@ -91,7 +91,7 @@ class EvidenceRanks:
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Drop the evidence and scores of some questions (questions,)."""
+        """Return a copy without the evidence and scores (then NaN) of the questions flagged by ``lost``."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),
@@ -120,14 +120,14 @@ class JudgedCases(NamedTuple):
 class Repetitions:
     """The repeated answers of every question (questions, repetitions)."""
 
-    answers: Numbers  # the number of the first repetition with the same text
+    answers: Numbers  # the index of the first repetition with the same text
     scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has none
     judged: Mapping[str, JudgedCases] = field(default_factory=dict)  # by metric with repeated judgements
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionResults(Mapping[str, Sequence[Any]]):
-    """The results of one config by question: a mapping of the columns of single values, and typed columns of others.
+    """The results of one config by question: a mapping of the columns with single values, and typed nested columns.
 
     ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
     one column per metric (NaN where not measured). The others are empty or None in records of releases without them.
@@ -162,7 +162,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return [name.removeprefix(JUDGE) for name in self.steps if name.startswith(JUDGE)]
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
-        """Add or replace columns of single values."""
+        """Return a copy with columns of single values added or replaced."""
         return replace(self, columns={**self.columns, **columns})
 
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:

@@ -30,7 +30,7 @@ FIELDS = "case_fields"
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
-    """Return the flat table; ``docs/results.md`` describes its columns."""
+    """Return the results as a flat table; ``docs/results.md`` describes its columns."""
     table = {name: list(column) for name, column in results.items()}
     if FIELDS in table:
         table[FIELDS] = [json.dumps(one, ensure_ascii=False) for one in table[FIELDS]]
@@ -45,7 +45,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Read a flat table. Raises ValueError, KeyError or TypeError for texts not written by `to_texts`."""
+    """Return the results of a flat table; raises ValueError, KeyError or TypeError for texts not from `to_texts`."""
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
-    """Write a file under a hidden name that begins with ``unfinished``, then rename it; its folder is created.
+    """Write a file under a temporary name that begins with ``unfinished``, then rename it; its folder is created.
 
     With ``private`` only the owner can access it; otherwise a replaced file keeps its mode. A symbolic link is kept,
     and its target is replaced.

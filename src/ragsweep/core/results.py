@@ -137,7 +137,7 @@ class Summaries:
 
 @dataclass(frozen=True)
 class Result:
-    """One config, evaluated."""
+    """One evaluated config: its run, its results by question, and its summaries."""
 
     run: Run
     questions: QuestionResults
@@ -157,9 +157,9 @@ class Result:
 class Artifacts:
     """The data of one evaluation for the tracker only; unused by the ledger and comparisons.
 
-    The mappings are from a ranking's address to TREC text, which may be generated lazily: run files (``rankings``) and
-    their relevance labels (``qrels``), and both by evidence (see ``trec_texts``). ``traces`` are of single questions
-    (see ``question_traces``).
+    Each mapping is from a ranking's address to TREC text, which may be generated lazily: run files (``rankings``) and
+    their relevance labels (``qrels``), and the same by evidence (see ``trec_texts``). ``traces`` has one trace per
+    question (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -232,7 +232,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the headline metrics: the objectives, then those of the table."""
+    """List the headline metrics: the objectives, then those of ``headline`` and ``answer_headline``."""
     names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
     return tuple(dict.fromkeys(names))
 
@@ -240,10 +240,10 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """List the summaries, with a coverage below ``least``, of the metrics that decide or are shown.
+    """List the summaries with a coverage below ``least`` among the metrics that decide or are shown.
 
-    These are the objectives, the table's columns, ``further`` ones (with a target, or judged), and those with a
-    constraint; all metrics if there are none of these.
+    These are the objectives, the table's columns, ``further`` metrics (with a target, or judged), and those with a
+    constraint; all metrics if none of these was measured.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())

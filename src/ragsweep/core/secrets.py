@@ -84,9 +84,9 @@ def is_count(name: str, value: Any) -> bool:
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
-    """Mask the values under secret names in a tree of plain values; a reference (``${oc.env:NAME}``) is shown.
+    """Mask the values under secret names in a tree of plain values; references (``${oc.env:NAME}``) remain visible.
 
-    ``inside``: the whole tree is under a secret's name.
+    ``inside``: whether the whole tree is under a secret's name.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -182,7 +182,7 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value; ``named``: its key is the name of a secret."""
+        """Add a value, unless it is too short or a constant; ``named``: whether its key is the name of a secret."""
         value = value.strip()
         if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
             self._values.add(value)
@@ -212,7 +212,7 @@ class Secrets:
     def mask_values(self, value: Any) -> Any:
         """Replace secrets in the texts of a tree of plain values and dataclasses, including keys.
 
-        Keys that masking makes equal are numbered.
+        If masking makes keys equal, their values are added if they are integers; else the last one remains.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))
@@ -235,7 +235,7 @@ class Secrets:
     def masking(self) -> Iterator[None]:
         """Mask everything that any library prints, logs or raises inside the block; escape control characters.
 
-        A stream's ``styled`` is the same stream for a writer that escapes texts and emits control sequences itself.
+        A writer that escapes its texts and emits control sequences itself uses the stream's ``styled``.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(

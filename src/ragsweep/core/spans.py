@@ -51,7 +51,7 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
-    """Find the first parent that contains each child entirely (children,).
+    """Return the index of the first parent that contains each child entirely (children,).
 
     Parents are sorted by start, so this is the first parent that ends no earlier than the child.
     """
@@ -69,7 +69,7 @@ def encodable(text: str) -> str:
 
 
 def windows(length: int, size: int, stride: int) -> list[Piece]:
-    """Slide a window of ``size`` over a number of units; the last window may be shorter."""
+    """Return windows of ``size`` units, one every ``stride``, over ``length`` units; the last may be shorter."""
     # The first window that reaches the end is the last: another would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
@@ -97,7 +97,7 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def last_pause(text: str, start: int, end: int) -> int:
-    """Find where to cut in the second half of a piece: after a line, a sentence or a word, else at its end."""
+    """Return where to cut in the second half of a piece: after a line, a sentence or a word, else at its end."""
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
         if ends:
@@ -112,6 +112,6 @@ def check_size(name: str, value: int, counts: str = "characters") -> None:
 
 
 def check_overlap(size: int, overlap: int) -> None:
-    """Raise ConfigError unless windows of ``size`` with this ``overlap`` advance."""
+    """Raise ConfigError unless ``overlap`` is at least 0 and less than ``size``."""
     if not 0 <= overlap < size:
         raise ConfigError(f"chunker.overlap must be at least 0 and less than chunker.size ({size}), got {overlap}")

@@ -1,4 +1,4 @@
-"""Trust: a config may name the classes of built-in parts and of trusted packages."""
+"""The classes that a config may name: those of built-in parts and of trusted packages."""
 
 import importlib
 import inspect
@@ -21,7 +21,7 @@ PARTS = frozenset(
 
 
 def trusted_packages() -> set[str]:
-    """Return the additional packages listed as trusted in the environment variable."""
+    """Return the additional packages that the environment variable ``TRUSTED`` lists."""
     return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 

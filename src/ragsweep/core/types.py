@@ -86,7 +86,7 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors of one length."""
+    """Turn texts into vectors of one dimension."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks."""
@@ -169,8 +169,8 @@ class HybridRetriever(HasTraits, Protocol):
 class Reranker(HasTraits, Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are sorted by these scores.
 
-    ``candidates`` 0 leaves the ranking unchanged. Scores are stored per pair; the parameters named in the traits as
-    ``reordering`` recompute none (see :class:`ragsweep.parts.reordering.Reordering`).
+    ``candidates`` 0 leaves the ranking unchanged. Scores are stored per pair; a change of the parameters in the trait
+    ``reordering`` recomputes none (see :class:`ragsweep.parts.reordering.Reordering`).
     """
 
     @property
@@ -196,10 +196,10 @@ class Generator(HasTraits, Protocol):
     """Answer questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, in any order; call ``done(request number, answer)`` once for each.
+        """Answer every request, in any order; call ``done(index of the request, answer)`` once for each.
 
-        The failure of one request is its answer (``failed``); a failure of all requests (no key, no such model) raises
-        a RagsweepError.
+        If one request fails, its answer has the reason (``failed``); a failure of all requests (no key, no such model)
+        raises a RagsweepError.
         """
 
 
@@ -215,23 +215,23 @@ class RepeatingGenerator(Generator, Protocol):
         """The number of answers to each request, at least 1."""
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer like ``generate``, with the samples of one repetition; number 0 is ``generate`` itself."""
+        """Answer like ``generate``, with the samples of one repetition; ``replicate`` 0 is ``generate`` itself."""
 
 
 class Router(HasTraits, Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Route every request (question and history; no passages); call ``done(its number, route)`` once for each."""
+        """Route every request (question and history; no passages); call ``done(its index, route)`` once for each."""
 
 
 class QueryWriter(HasTraits, Protocol):
     """Write the search query of a question with a history."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Write the query of every request (question and history; no passages); call ``done(number, query)`` for each.
+        """Write the query of every request (question and history; no passages); call ``done(index, query)`` for each.
 
-        The query is the answer's text; the failure of one request is its answer (``failed``).
+        The query is the answer's text; if one request fails, its answer has the reason (``failed``).
         """
 
 
@@ -246,4 +246,4 @@ class System(HasTraits, Protocol):
     """An existing system that searches and answers; if its attribute ``answers`` is False, it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request (question and history; no passages); call ``done(its number, response)`` once for each."""
+        """Send every request (question and history; no passages); call ``done(its index, response)`` once for each."""

@@ -48,7 +48,7 @@ def _marks() -> str:
 
 @cache
 def pattern(kind: Kind) -> re.Pattern[str]:
-    """Compile the pattern of a kind of piece.
+    """Return the compiled pattern of one kind of text unit.
 
     word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
     characters are paired; search: a term of two characters and more, or one syllabic character; letter: one character
@@ -93,12 +93,12 @@ def spaced(text: str) -> str:
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a single character is a word."""
+    """Return whether a character counts as one word, as in scripts without spaces and in Hangul."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 
 def without_soft_hyphens(text: str) -> str:
-    """Remove soft hyphens, also at line ends, and join the parts that they separate."""
+    """Remove soft hyphens, together with a line break after one, and join the parts that they separate."""
     return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
 
 

@@ -24,7 +24,7 @@ def job_tag(kind: str, number: int) -> str:
 
 
 class ClaimKey(NamedTuple):
-    """The object of a claim; without a number, all numbers of its kind."""
+    """The object of a claim; without a number, all objects of this kind and sweep."""
 
     kind: str
     sweep: str = ""  # or the key of several sweeps
@@ -50,7 +50,7 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    Methods that claim return None on success, and otherwise the living process that holds the claim.
+    Methods that claim return None on success, unless noted, or the other living process that holds the claim.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:
@@ -76,7 +76,7 @@ class Claims(Liveness[ClaimKey]):
         return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
-        """Renew this process's claims, for other machines."""
+        """Renew the heartbeat of this process's claims, which processes on other machines check."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
@@ -99,7 +99,7 @@ class Claims(Liveness[ClaimKey]):
     ) -> Holder | Literal["finished"] | None:
         """Claim a job; return "finished" if it is done.
 
-        ``assigned``: a study has assigned the job to this process, replacing any previous owner.
+        ``assigned``: whether a study has assigned the job to this process, which replaces any previous owner.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -118,7 +118,7 @@ class Claims(Liveness[ClaimKey]):
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
-        """Claim the upload of a record to the tracker; return True, or False if it is tracked or replaced."""
+        """Claim the upload of a record; return True, False if it is tracked or replaced, or another claim's holder."""
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:
@@ -143,7 +143,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Read the claims on an object, including those of dead processes; ``since``: only with a later heartbeat."""
+        """Read the claims with a heartbeat after ``since`` on an object, including those of dead processes."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT number, attempts, heartbeat, host, process, started FROM claims"

@@ -26,7 +26,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout's questions and their use by a result.
+    """Record the holdout's questions and, if the result is on the holdout, their use.
 
     A sweep uses them once, a search once per number of trials, and a single config each time.
     """

@@ -39,7 +39,7 @@ UNDECIDED = ("retry", "racing")
 
 
 class Ledger:
-    """Open or create the ledger in a folder; safe for concurrent processes on one machine."""
+    """The ledger in a folder, opened or created; safe for concurrent processes on one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
@@ -48,7 +48,7 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the ledger's file."""
         return self._file.path
 
     @property
@@ -64,7 +64,7 @@ class Ledger:
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
-        """Return the last sweep of this key: the same configs, tracked in the same place."""
+        """Return the last sweep with this key (equal configs, tracked in the same place); None if there is none."""
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
@@ -84,7 +84,7 @@ class Ledger:
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
-        """Read a sweep."""
+        """Read a sweep; raises InputError if it is missing."""
         for sweep in self.sweeps():
             if sweep.id == identifier:
                 return sweep
@@ -132,10 +132,10 @@ class Ledger:
         kind: str = CONFIG,
         fenced: bool = False,
     ) -> int:
-        """Write the outcome of a job atomically, and return the record's number.
+        """Write the outcome of a job atomically, and return the record's id.
 
-        A repeated job replaces its record and keeps its run. Rankings are not recorded. ``fenced``: raise InputError if
-        another process has taken over the job.
+        A repeated job replaces its record and keeps its run. Rankings are not recorded. With ``fenced``, raises
+        InputError if another process has taken over the job.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -179,7 +179,7 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Read a metric of all sweeps on these questions: sweep -> job -> config name, summary."""
+        """Read a metric of all sweeps on these questions: sweep -> job -> the config's name and the summary."""
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -192,20 +192,20 @@ class Ledger:
         return found
 
     def mark_tracked(self, record: int, run: str) -> None:
-        """Set the MLflow run of a record."""
+        """Set the MLflow run of a record, and mark the record as tracked."""
         with self._file.transaction() as connection:
             with changing(connection, "records", "id = ?", record):
                 connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run of an earlier attempt at a record's job."""
+        """Return the MLflow run of a record, perhaps from an earlier attempt at its job; None if it has none."""
         with self._file.reading() as connection:
             row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return row[0] if row else None
 
     def job_run(self, sweep: str, job: int) -> str | None:
-        """Return the MLflow run of a config of a sweep."""
+        """Return the MLflow run of a config of a sweep; None if it has none."""
         with self._file.reading() as connection:
             row = connection.execute(
                 "SELECT run FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job)
@@ -220,12 +220,12 @@ class Ledger:
             )
 
     def forget_runs(self, sweep: str) -> None:
-        """Clear the runs of a sweep's records that the tracker has lost."""
+        """Clear the runs of all records of a sweep, because the tracker has lost them."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the numbers of a sweep's configs whose record has one of these statuses."""
+        """Return the job indices of a sweep's configs whose record has one of these statuses."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT job, status FROM records WHERE sweep = ? AND kind = ?", (sweep, CONFIG)
@@ -261,15 +261,15 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
     def singles(self) -> list[Record]:
-        """Read the outcomes of single configs."""
+        """Read the outcomes of single configs, which belong to no sweep."""
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Read the record of this number."""
+        """Read the record with this id; empty if there is none."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Read the records of the MLflow runs with this id or prefix."""
+        """Read the records whose MLflow run id is or begins with ``run``, oldest first."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------

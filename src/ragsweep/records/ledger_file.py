@@ -58,12 +58,12 @@ def damaged(path: Path, fact: str) -> InputError:
 
 
 class LedgerFile:
-    """Opens or creates the file; each thread of each process has its own connection.
+    """The ledger's file, opened or created; each thread of each process has its own connection.
 
     A file without write permission is opened read-only.
 
     Raises:
-        TrackingError: It can be neither created nor read, or another version wrote it.
+        TrackingError: The file can be neither created nor read, or another version wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write in one transaction; raises TrackingError if it fails."""
+        """Yield this thread's connection, in a write transaction; raises TrackingError if it fails."""
         # IMMEDIATE: otherwise two processes that read and then write fail with "database is locked".
         try:
             with self._connected() as connection:

@@ -35,12 +35,12 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if a name has another target; "" is a target that does not exist yet."""
+        """Raise ConfigError if a name has another target; ``target`` is "" if it does not exist yet."""
         with self._file.reading() as connection:
             _check_free(connection, name, target, signature)
 
     def shown(self, target: str) -> str:
-        """Format a name's target as in lists of runs."""
+        """Format a target as in lists of runs, with shortened ids."""
         with self._file.reading() as connection:
             return _shown(connection, target)
 

@@ -81,7 +81,7 @@ class Encoded:
 
 
 def encode(outcome: Result | Failure) -> Encoded:
-    """Encode an outcome."""
+    """Encode the outcome of one config as a record."""
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _to_json({"format": FORMAT, **vars(outcome)}))
     dataset = {name: value for name, value in vars(outcome.run.dataset).items() if name != "held"}
@@ -115,7 +115,7 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record; ``shared`` are the golden set's columns.
+    """Decode a record; ``shared`` has the golden set's columns.
 
     Raises:
         InputError: The record is damaged, or has another format.
@@ -138,7 +138,7 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Read only a config's name and one metric from a record's text; None without the metric."""
+    """Read only a config's name and one metric's summary from a record's text; None without the metric."""
     plain = json.loads(text)
     row = plain["summaries"].get(metric)
     return (plain["name"], Summary(*row)) if row else None

@@ -56,14 +56,17 @@ class Record:
 
 
 def read_sweep(row: sqlite3.Row) -> Sweep:
-    """Read a row of sweeps."""
+    """Read a row of the table ``sweeps``."""
     identifier, _, _, tracker, name, parent, status, jobs, names, created = row
     listed = tuple(map(tuple, json.loads(jobs)))
     return Sweep(identifier, name, parent, listed, tuple(json.loads(names)), tracker, status, created)
 
 
 def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
-    """Read a complete record; ``shared`` caches the golden set's columns by digest."""
+    """Read a complete record; ``shared`` caches the golden set's columns by digest.
+
+    Raises sqlite3.DatabaseError if the record or these columns do not match their digest.
+    """
     encoded, name = read_encoded(connection, row), row["shared"]
     try:
         if name not in shared:
@@ -77,7 +80,7 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
 
 
 def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
-    """Read a record's large columns."""
+    """Read a record's large columns; raises sqlite3.DatabaseError if the record does not match its digest."""
     (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
     large = {name: found[name] for name in LARGE}
     encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])

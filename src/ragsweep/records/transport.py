@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
 
 
 def to_bytes(name: str, delivery: Delivery) -> bytes:
-    """Serialise a delivery, with its object's name."""
+    """Serialise a delivery, together with the name under which it is stored."""
     outcome, spent, artifacts = delivery
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):

@@ -123,8 +123,8 @@ class DegradedSlices(NamedTuple):
 class LongerContext:
     """The mean context tokens of two configs, and the differing keys that lengthen the context.
 
-    ``equal`` are overrides that give both configs contexts of about the same length; empty if ``depth`` chunks are too
-    few.
+    ``equal`` are overrides that give both configs contexts of about the same length; empty if that would need more
+    than ``depth`` chunks.
     """
 
     tokens_before: float
@@ -134,7 +134,7 @@ class LongerContext:
 
 
 class DistractorLoss(NamedTuple):
-    """A metric's mean with a distractor in the context minus that without, over the same questions, 95 %."""
+    """A metric's mean with a distractor in the context minus that without, with its 95 % interval."""
 
     metric: str
     questions: int
@@ -147,7 +147,7 @@ class Audits(NamedTuple):
     """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
-    worse: tuple[str, int] | None = None  # another metric, and the config shown worse, or better than the choice
+    worse: tuple[str, int] | None = None  # metric and row: the choice, shown worse, or a config shown better than it
     longer: tuple[int, LongerContext] | None = None  # the row whose context is shorter than that of the choice
     leg: BetterLeg | None = None  # a leg of the choice
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config

@@ -22,19 +22,19 @@ class Interval(NamedTuple):
 
 
 class Share(NamedTuple):
-    """``hits`` of ``n``."""
+    """The share of ``hits`` in ``n`` items."""
 
     hits: int
     n: int
 
     @property
     def interval(self) -> Interval:
-        """Bound the share by Wilson's score interval (1927)."""
+        """The share with Wilson's score interval (1927); NaN for n = 0."""
         return wilson(self.hits, self.n)
 
 
 class Confusion(NamedTuple):
-    """A judge against humans: the shares of human passes and of human fails on which the judge agrees."""
+    """The agreement of a judge with humans: the shares of human passes, and of human fails, on which it agrees."""
 
     sensitivity: Share
     specificity: Share
@@ -51,7 +51,7 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count the judge's decisions on human passes and fails."""
+    """Count the human passes and the human fails on which the judge agrees."""
     passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))
@@ -80,8 +80,8 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
     """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
-    No bounds (NaN) for fewer than 10 items, for more than 5,000, which would take long, and if a rater gives only one
-    value: every resample would then have a kappa of 0, feigning certainty.
+    The bounds are NaN for fewer than 10 items, for more than 5,000, which would take long, and if a rater gives only
+    one value: every resample would then have a kappa of 0, which would suggest certainty.
     """
     value = kappa(one, other, weights)
     if len(one) < 10 or len(one) > 5000 or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
@@ -129,7 +129,7 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 class Noise(NamedTuple):
-    """The difference between two judgings of the same questions; all but ``n`` is NaN for fewer than two questions."""
+    """The differences between two judgements of the same questions; NaN, except ``n``, for fewer than two questions."""
 
     n: int  # questions with a score in both
     mean_difference: float
@@ -140,7 +140,7 @@ class Noise(NamedTuple):
 
 
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
-    """Measure the noise between two judgings, question by question; ``n`` excludes NaN scores.
+    """Measure the noise between two judgements of the same questions; ``n`` excludes questions with a NaN score.
 
     ``weights`` are the questions' weights in means; the noise of one verdict and the changed share are unweighted.
     """

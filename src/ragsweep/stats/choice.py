@@ -20,9 +20,9 @@ Flags = NDArray[np.bool_]
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """Metrics of cost, by priority: money, else paid quantities, else time."""
 MARGIN = 0.05
-"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the reference's mean."""
+"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the mean of all configs."""
 LOSS = 0.005
-"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
+"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the mean of all configs."""
 TIE = 1e-9
 """Relative tolerance, of the largest value, within which expected values tie."""
 
@@ -32,7 +32,7 @@ class Costs(Protocol):
 
     @property
     def results(self) -> Sequence[Result]:
-        """The configs."""
+        """The results of the configs."""
 
     @property
     def values(self) -> Mapping[str, Doubles]:
@@ -49,8 +49,8 @@ class Costs(Protocol):
 class Against:
     """The choice against another config: its expected gain, and the expected loss if it is worse.
 
-    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss given that
-    the choice is worse; NaN with too few clusters.
+    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss if the
+    choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
     """
 
     row: int
@@ -63,9 +63,9 @@ class Against:
 class Choice:
     """The recommended config; rows are those of the sweep's matrix.
 
-    ``row``: among the configs within the ``limits`` whose mean loss against ``best`` is below ``loss``, the one with
-    the best expected mean, or the cheapest; None if no config is within the limits. ``cost`` names the cost by which it
-    is cheaper than ``best``; "" if it is the best. ``losses``: the effect of rare losses on its lead over the baseline.
+    ``row`` is ``best``, or a cheaper config or the declared baseline whose mean loss against ``best`` is below
+    ``loss``; None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``,
+    "" if it was not chosen for a cost. ``losses`` is the effect of rare losses on its lead over the baseline.
     """
 
     row: int | None
@@ -89,7 +89,7 @@ def choose(
     refusing: Collection[int] = (),
     baseline: int | None = None,
 ) -> Choice:
-    """Choose a config; neither the order of the configs nor their names affect the choice.
+    """Choose a config; the order and the names of the configs have no effect.
 
     Args:
         beliefs: About the configs' true means.
@@ -102,7 +102,7 @@ def choose(
         neither likely better nor cheaper.
 
     Raises:
-        InputError: A limit on an unknown cost.
+        InputError: A limit is on something that is not a cost.
     """
     limits = _limits(constraints)
     allowed = within_limits(costs.values, limits, len(beliefs.means))
@@ -137,7 +137,7 @@ def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int)
 
 
 def against(beliefs: Beliefs, row: int, other: int) -> Against:
-    """Return the gains and losses of choosing a row over another."""
+    """Return the expected gain and loss of choosing ``row`` over ``other``."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
     return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
@@ -186,12 +186,12 @@ def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
 
 
 def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the distance within which two configs count as equal, in the unit of comparison."""
+    """Return the distance within which two configs count as equal, in the unit of the compared scores."""
     return _tolerance(config, "margin", MARGIN, matrix, unit)
 
 
 def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the mean loss against the best that a choice may have, in the unit of comparison."""
+    """Return the mean loss against the best that a choice may have, in the unit of the compared scores."""
     return _tolerance(config, "loss", LOSS, matrix, unit)
 
 

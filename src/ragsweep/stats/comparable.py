@@ -128,7 +128,7 @@ def _factor_value(run: Run, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result) -> None:
-    """Raise InputError if two results have different questions, texts, or meanings of scores."""
+    """Raise InputError if two results differ in golden set, corpus, or a parameter of ``HOW_MEASURED``."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -223,7 +223,7 @@ def _unscored(result: Result, metric: str) -> str:
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the (weighted) mean of its column, and not a quantile."""
+    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True for NaN."""
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
@@ -234,7 +234,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels of some questions: label -> each question's value, empty if there is none."""
+    """Return the labels of some questions: label -> value for each question, "" if it has none."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {
@@ -245,13 +245,13 @@ def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
 
 
 def is_scored(result: Result, metric: str) -> bool:
-    """Return whether a sweep compares a config by a metric: evaluated, with enough scored questions."""
+    """Return whether a config was evaluated and has enough scored questions to be compared by a metric in a sweep."""
     measured = result.run.state in (COMPLETE, PARTIAL) and metric in result.summaries.metrics
     return measured and is_complete(result, metric) and result.summaries.metrics[metric].n_scored > 0
 
 
 def is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough questions have a metric's score; ``result.state`` reflects only the deciding metrics."""
+    """Return whether enough questions have a metric's score; ``run.state`` reflects only the deciding metrics."""
     summary = result.summaries.metrics.get(metric)
     return (
         result.run.state != PARTIAL

@@ -29,14 +29,14 @@ FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
 
 
 class ExcludedConfig(NamedTuple):
-    """A config that is excluded from the comparison."""
+    """A config that is excluded from the comparison, and the reason."""
 
     name: str
     why: str
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case; they are for reference and never recommended."""
+    """List the configs that answer with fields of the case, which are never recommended; empty if all configs do."""
     found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -121,9 +121,9 @@ class SweepComparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is called better than the declared baseline: by its probability, beyond unseen losses.
+        """Whether the choice is likely better than the declared baseline, and its lead survives rare losses.
 
-        An interval alone is not enough: only the posterior allows for skewed differences.
+        An interval alone is not enough: only the posterior allows for skewed differences. False without a baseline.
         """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:
@@ -138,7 +138,7 @@ class SweepComparison:
 
     @property
     def ranked(self) -> Doubles:
-        """The numbers by which configs rank, more is better: corrected means, else means of the compared scores."""
+        """The values by which configs are ranked, higher is better: corrected means, else means of compared scores."""
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
         return self.means if self.matrix.higher_is_better else -self.means
@@ -150,5 +150,5 @@ def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
 
 
 def plain_size(verdict: SweepComparison, value: float) -> float:
-    """Return the size of a difference as a number; for ratios as a share of the amount."""
+    """Return a difference in the metric's unit or, if ratios are compared, as a share of the amount."""
     return math.expm1(value) if verdict.differences.ratios else value

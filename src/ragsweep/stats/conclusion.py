@@ -57,7 +57,7 @@ class SweepConclusion:
 
     @property
     def kind(self) -> str:
-        """The kind of the result."""
+        """The kind of the result: ``BETTER``, ``KEEP``, ``UNDECIDED``, ``CHOICE`` or ``NONE``."""
         found = self.deciding
         if not isinstance(found, SweepComparison) or found.choice.row is None:
             return NONE
@@ -83,7 +83,11 @@ class SweepConclusion:
 
 
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
-    """Return the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
+    """Return the names of the two configs to compare first, the baseline and the candidate.
+
+    The candidate is the choice, or the best config if there is no choice; the baseline is the reference or, if that is
+    the candidate itself, the runner-up.
+    """
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
     if other == row:
@@ -94,7 +98,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PairComparison:
-    """A pair within its family: ``rows`` of ``matrix``, the first being the baseline of ``found``."""
+    """A pair compared within its family: two ``rows`` of ``matrix``, the first being the baseline in ``found``."""
 
     matrix: Matrix
     rows: tuple[int, int]
@@ -109,7 +113,7 @@ class PairComparison:
 
 
 class PairSlice(NamedTuple):
-    """A slice of a pair, the candidate in its row 1, and the candidate's mean there minus the baseline's."""
+    """A slice of a pair (the candidate is its row 1), and the candidate's mean in the slice minus the baseline's."""
 
     part: Slice
     difference: float
@@ -127,7 +131,7 @@ class PairCorrection(NamedTuple):
 class PairMetric:
     """The comparison of a pair by one metric: the baseline is row 0 of ``matrix``, the candidate row 1.
 
-    ``p_holm`` is the randomisation test's, corrected for all compared metrics.
+    ``p_holm`` is from the randomisation test, corrected for all compared metrics.
     """
 
     comparison: PairComparison

@@ -43,7 +43,7 @@ class ContextEffect:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Count the questions of each kind; the counts add up to the compared questions."""
+        """The number of questions of each kind; their sum is the number of compared questions."""
         counts = Counter(self.kinds.values())
         return {kind: counts[kind] for kind in KINDS}
 
@@ -56,12 +56,12 @@ class ContextEffect:
 
     @property
     def p_value(self) -> float:
-        """Return the p-value of the exact two-sided McNemar test of help against hurt. It counts questions."""
+        """The p-value of the exact two-sided McNemar test of "helped" against "hurt", without weights."""
         return exact_mcnemar(self.counts[HELPED], self.counts[HURT])
 
 
 class Success(NamedTuple):
-    """The condition for a solved question: a score of at least the threshold, or at most if less is better."""
+    """The condition for a solved question: a score of at least the threshold, or at most that if lower is better."""
 
     metric: str = METRIC
     threshold: float = 0.5

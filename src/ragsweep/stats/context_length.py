@@ -42,7 +42,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make one config's context longer than another's, and its metric higher."""
+    """List the keys that make the context of ``chosen`` longer than another's, if that can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -53,7 +53,7 @@ def _lengths(run: Run) -> list[float]:
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return how much longer the context of the config ``after`` is, if that may explain a higher metric.
+    """Return how much longer the context of ``after`` is than that of ``before``, if that may explain a higher metric.
 
     None if the metric does not rise with the length, the length was not measured or grew by less than ``LONGER``, or
     neither chunking nor ``top_k`` nor ``context_budget`` differs.

@@ -51,7 +51,7 @@ class ConfigCosts:
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether a row is shown to cost at least a tenth less than another.
 
-        By question, or for a quantile of latencies beyond what the machine's state explains.
+        Tested by question; a quantile of latencies must differ by more than the machine's drift explains.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -61,7 +61,7 @@ class ConfigCosts:
         return latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
-        """Compare a row's cost by question with another's (row 1 with row 0); None for a quantile."""
+        """Compare the costs of ``row`` (row 1 of the result) with those of ``other`` (row 0); None for a quantile."""
         matrix = self._matrices[name]
         if matrix is None:
             return None

@@ -57,12 +57,12 @@ class Curve:
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
     """Make one curve per group of configs that differ only in a numeric parameter with at least three values.
 
-    Skips configs that are PARTIAL or without a score of the metric, and metrics that are not means.
+    Only COMPLETE configs with a score of the metric count. Empty for a metric without a direction.
 
     Args:
         results: Results of a sweep.
-        parameter: As in ``Result.parameters``: ``retriever.alpha``.
-        metric: A metric with a score on every question, or on none.
+        parameter: As in ``Run.parameters``, such as ``retriever.alpha``.
+        metric: The metric's name.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:

@@ -32,7 +32,10 @@ class Planned(NamedTuple):
 
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
+    """Return the level of a single comparison at which ``configs`` comparisons with one baseline hold together.
+
+    It follows from the critical value of the ``siblings``, if at least two of them are complete.
+    """
     whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
     if len(whole) < 2:
         return shared_level(configs, LEVEL)
@@ -40,7 +43,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return the differences that one metric can show."""
+    """Return the differences that one metric can show; ``effect`` None is the default (``worth_finding``)."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
@@ -63,7 +66,7 @@ def detectable_row(results: Sequence[Result], metric: str, effect: float | None,
 
 
 def worth_finding(matrix: Matrix, unit: str) -> float:
-    """Return the default effect size."""
+    """Return the default effect size: ``EFFECT``, for a metric with a unit as a share of the first row's mean."""
     mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
     return EFFECT * abs(mean) if unit else EFFECT
 
@@ -78,7 +81,7 @@ def paired(matrix: Matrix) -> Matrix:
 
 
 def plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield a row per kind of change: the detectable difference, and the size that the effect needs."""
+    """Yield one row per kind of change: the detectable difference, and the size of a set that detects the effect."""
     for kind, spread in one.variation.spreads.items():
         correlation = one.variation.correlation
         needed = questions_for(one.effect, spread, correlation, design)

@@ -49,7 +49,7 @@ class ClusteredSample(NamedTuple):
     def of(
         cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
     ) -> ClusteredSample:
-        """Select the measured values of a column: unweighted for requests, weighted for evaluated questions."""
+        """Make a sample of a column's known values; without ``weights`` (requests) the clusters are repetitions."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
@@ -90,8 +90,8 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
 
-    That number has the binomial variance of the clusters, bounded by the number of independent questions and of all; at
-    0 or 1 it is the smallest, as the clusters' variance is unknown there.
+    With that number the binomial variance equals the clusters' variance. It is between the number of independent
+    questions and that of all; the former for a share of 0 or 1, where the clusters' variance is unknown.
     """
     from scipy.special import betaincinv
 
@@ -108,7 +108,7 @@ def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound a mean by Student's t over the clusters; without ends for fewer than two."""
+    """Bound a mean by Student's t over the clusters; the ends are NaN for fewer than two independent questions."""
     from scipy.special import stdtrit
 
     mean, freedom = float(sample.weights @ sample.values), sample.independent - 1
@@ -119,7 +119,7 @@ def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the difference of two shares from their intervals (Newcombe, Statistics in Medicine 17, 1998, 10)."""
+    """Bound the difference of two shares by their intervals (Newcombe, Statistics in Medicine 17, 1998, method 10)."""
     one, two = share_interval(now, alpha), share_interval(before, alpha)
     difference = one.estimate - two.estimate
     below = math.hypot(one.estimate - one.low, two.high - two.estimate)
@@ -167,7 +167,7 @@ def _logistic(value: float) -> float:
 
 
 def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the factor by which numbers of ``now``, all above 0, are larger.
+    """Bound the ratio of the numbers of ``now`` to those of ``before``; all must be above 0.
 
     Dividing ``now`` by this factor makes the samples equal: neither is likelier to have the larger number (Hodges and
     Lehmann, Annals of Mathematical Statistics 34, 1963). The interval contains the factors that `superiority` does not
@@ -227,7 +227,7 @@ class Drift:
 
 
 def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
-    """Compare all quantities together: at most a share ``alpha`` of cases has any interval that misses (Bonferroni).
+    """Compare all quantities; the probability that any interval misses is at most ``alpha`` (Bonferroni).
 
     Quantities with too few independent questions on one side are open, and have no interval.
     """

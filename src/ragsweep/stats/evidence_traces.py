@@ -14,12 +14,12 @@ from ragsweep.core.results import Result
 class Traces:
     """The path of each piece of evidence through the stages. Ranks count from 1; 0 means absent.
 
-    Arrays have the shape (evidences,), unless noted. ``held`` is 1 if a single chunk contains enough of a piece, else
-    the largest share in any chunk. ``top`` and the arrays of ``scores`` have one entry per question, NaN if unknown.
+    Arrays have one entry per piece, unless noted. ``held`` is 1 if a single chunk contains enough of a piece, else the
+    largest share in any chunk. ``top`` and the arrays of ``scores`` have one entry per question, NaN if unknown.
     """
 
     questions: Sequence[str]  # ids
-    question: Numbers  # the row of each evidence's question
+    question: Numbers  # the row of each piece's question
     weights: Doubles  # (questions,)
     held: Doubles
     legs: Mapping[str, Numbers]  # of a hybrid
@@ -33,7 +33,7 @@ class Traces:
     candidates: int  # of the reranker; 0 without one
 
     def recall(self, found: Flags) -> float:
-        """Return the (weighted) mean share of found evidence per question; NaN without evidence."""
+        """Return the (weighted) mean over questions of the share of evidence that is found; NaN without evidence."""
         number = np.bincount(self.question, minlength=len(self.questions))
         share = np.bincount(self.question, found, len(self.questions)) / np.maximum(number, 1)
         weights = np.where(number > 0, self.weights, 0.0)
@@ -45,7 +45,7 @@ class Traces:
 
 
 def read_traces(result: Result) -> Traces | None:
-    """Read the paths of a result; None for a result without evidence, and for older records without paths."""
+    """Read the paths of a result's evidence; None for a result without evidence or an older record without paths."""
     ranks, config = result.questions.evidence, result.run.config
     if ranks is None or not len(ranks.ranked):
         return None

@@ -1,4 +1,4 @@
-"""Losses of evidence: the stage that lost each evidence, and the effects of changing single stages."""
+"""Losses of evidence: the stage that lost each piece, and the effects of changing single stages."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -73,10 +73,10 @@ class PhantomHit:
 class Funnel:
     """The path of one config's evidence, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``fates`` has, for each question with evidence, the stage that lost each evidence, in order; "" if it is in the
-    context. ``lost_by`` has the first of these stages by question, or "answer" if all evidence is in the context and
+    ``fates`` has, for each question with evidence, the stage that lost each piece, in order; "" if the piece is in the
+    context. ``lost_by`` has the first of these stages per question, or "answer" if all evidence is in the context and
     the answer does not solve the question; "" if nothing was lost. ``solved`` and ``unsolved`` count the questions with
-    all their evidence in the context by their answers; 0 without scored answers.
+    all their evidence in the context by whether the answer solves them; 0 without scored answers.
     """
 
     config: str
@@ -99,7 +99,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
 
     None for a result without evidence, and for older records without paths. Evidence in the context is not lost. Any
-    other was lost by the first stage of ``STAGES`` that meets its condition:
+    other piece was lost by the first stage of ``STAGES`` whose condition holds:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
     - index: exact search has it among its candidates (or its first ``top_k``), but no leg has;
@@ -156,7 +156,7 @@ def _of(stages: list[str], *columns: list[int]) -> Iterator[list[int]]:
 
 
 def _lost_at(traces: Traces) -> Numbers:
-    """Return the number of the stage that lost each evidence; one past the last stage if not lost."""
+    """Return the index of the stage that lost each piece of evidence; one past the last stage if it is not lost."""
     within, legs = traces.within, list(traces.legs.values()) or [traces.first]
     found, near = _any(legs), np.any([within(leg) for leg in legs], axis=0)
     exact = list(traces.exact.values())

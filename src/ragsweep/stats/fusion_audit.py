@@ -178,7 +178,7 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
-    """Return the slices where a leg alone is better than the config, by the first metric with any."""
+    """Return up to ``most`` slices where a leg alone is better than the config, by the first metric that has any."""
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)
         if audit and (worst := audit.worst_slices):

@@ -71,10 +71,10 @@ class Check:
     """One condition, for all questions or in one slice.
 
     ``needed`` is the number of such questions that would decide in four of five cases if the two were equal; None if
-    unknown or reached. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as much;
-    None if no number would, or if nothing is repeated. ``against`` names the baseline among several, "" without a
-    baseline. If human labels correct a judge, ``judged`` is the decision by its scores alone, and ``labels`` counts the
-    labels of the config with the fewest. ``lost`` has a sentence for each question that does not pass.
+    unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
+    interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
+    the baseline among several, "" without one. If human labels correct a judge, ``judged`` is the decision by its
+    scores alone, ``labels`` the smallest number of labels of a config. ``lost`` describes questions that do not pass.
     """
 
     condition: Condition
@@ -93,7 +93,7 @@ class Check:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts: a small slice counts only if it fails."""
+        """Whether the check counts towards the gate; a small slice does so only if it fails."""
         return not self.small or self.found.decision == "fail"
 
 
@@ -118,9 +118,8 @@ def check_direction(condition: Condition, result: Result) -> None:
 class Scope(NamedTuple):
     """The questions that a condition is checked on: the chosen ones together, or ``each``, and the slices of labels.
 
-    ``spread``: for a sequential test (see ``noninferiority.sequential_gate``), the metric's highest value minus its
-    lowest.
-    ``people``: labels that correct the metric on all chosen questions; slices are uncorrected.
+    ``spread``, for ``noninferiority.sequential_gate``, is the metric's highest value minus its lowest.
+    ``people`` are labels that correct the metric on all chosen questions; slices are uncorrected.
     """
 
     chosen: Collection[str]
@@ -131,7 +130,7 @@ class Scope(NamedTuple):
 
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
-    """Check a condition on the questions of a scope, and in its slices."""
+    """Check a condition on all chosen questions of the scope and in each slice, or question by question."""
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))

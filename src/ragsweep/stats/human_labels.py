@@ -50,9 +50,9 @@ WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by source of the labels,
-    those of an equal answer in another run or of a text alone; ``drawn`` the questions that a source labelled.
-    ``cases`` numbers the answers: equal numbers within a question are equal cases.
+    ``own`` has the labels of the config's run, or of its only possible answer. ``shared`` has those of an equal answer
+    in another run or of a text alone, by the labels' source (a run, or "-"); ``drawn`` flags the questions that a
+    source labelled. Within a question, equal numbers in ``cases`` are equal cases.
     """
 
     own: Doubles  # (configs, questions)
@@ -63,7 +63,7 @@ class MatchedLabels:
     unused: Mapping[str, int]  # reason -> labels
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
-        """Return the labels of some configs on some questions.
+        """Return the labels of ``rows`` on the questions flagged by ``among`` (rows, questions); NaN elsewhere.
 
         A source's labels count for a config only if complete: if only labels of equal answers counted, while its other
         answers to the source's questions are unlabelled, the labelled questions would not be a random sample.
@@ -88,10 +88,10 @@ class MatchedLabels:
 def match_labels(
     labels: Sequence[HumanLabel], metric: str, results: Sequence[Result], runs: Sequence[str], matrix: Matrix
 ) -> MatchedLabels:
-    """Match the labels of a metric with the answers of configs (the rows of ``matrix``); ``runs``: their MLflow runs.
+    """Match a metric's labels with the answers of the configs in ``matrix``; ``runs`` has each config's MLflow run.
 
     Raises:
-        InputError: A label's run names two configs.
+        InputError: The run of a label matches more than one config.
     """
     position = {name: n for n, name in enumerate(matrix.questions)}
     numbers = [{name: n for n, name in enumerate(result.questions["question_id"])} for result in results]
@@ -186,7 +186,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 class RunLabels(NamedTuple):
-    """Human labels, and the MLflow runs of the configs that they may name, in config order."""
+    """Human labels, and the MLflow run of each config, in config order; a label may name one of these runs."""
 
     given: Sequence[HumanLabel]
     runs: Sequence[str]
@@ -198,7 +198,7 @@ class RunLabels(NamedTuple):
 
 
 def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float = 0.95) -> Corrected:
-    """Correct the mean of one row (see ``prediction_powered``); scores of declined answers need no labels."""
+    """Return the corrected mean of one row (see ``prediction_powered``); scores of declined answers need no labels."""
     settled = np.where(_declined(matrix, (row,)), matrix.scores[[row]], np.nan)
     labels = matched.of((row,), np.isnan(settled[0]))
     return prediction_powered(matrix.select_configs((row,)), labels, (1.0,), level, settled)
@@ -207,7 +207,7 @@ def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float 
 def correct_difference(
     matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95, share: float = 1.0
 ) -> Corrected:
-    """Correct the second row minus a ``share`` of the first, in the metric's own direction (``prediction_powered``).
+    """Return the corrected mean of the second row minus ``share`` times that of the first (``prediction_powered``).
 
     Questions with the same case in both differ by 0, regardless of the judge: the labels correct the others (all, for a
     share other than 1). Scores of declined answers need no labels.
@@ -237,12 +237,12 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) ->
 
 
 def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
-    """Raise InputError if no label counts for an answer of one of the correctable configs."""
+    """Raise InputError if nothing was corrected because a config has no label that counts."""
     if not found.labels and found.value != found.value:
         raise InputError(f"labels: {reason_uncorrected(matched, found, metric)}")
 
 
 def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:
-    """Return whether labels mark right and wrong while the scores are fractions."""
+    """Return whether labels are only 0 and 1 (wrong and right) while the scores are fractions."""
     given = [label.value for label in labels if label.metric == metric]
     return bool(given and np.isin(given, (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all())

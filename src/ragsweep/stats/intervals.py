@@ -204,7 +204,7 @@ def _draws(questions: int) -> Doubles:
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores by linear interpolation: like numpy's, without its overhead."""
+    """Return a quantile of sorted scores by linear interpolation, as numpy does but faster; NaN without scores."""
     if not len(ordered):
         return math.nan
     position = (len(ordered) - 1) * share
@@ -252,15 +252,15 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
 
 
 def _too_few(count: float, share: float) -> bool:
-    """Return whether even the smallest and largest of ``n`` scores do not bound a quantile at ``LEVEL``."""
+    """Return whether even the smallest and largest of ``count`` scores do not bound a quantile at ``LEVEL``."""
     return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
-    """Return a quantile of weighted scores without NaN, and its interval; NaN without scores.
+    """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN without scores.
 
-    The quantile is the smallest score up to which the weights reach the share, not interpolated. Its ends are the
-    quantiles of the share minus and plus its error, with the effective number of questions (Woodruff, JASA 47, 1952);
+    The quantile is the smallest score up to which the weights reach the share, not interpolated. The ends are the
+    quantiles at the share minus and plus its error, with the effective number of questions (Woodruff, JASA 47, 1952);
     NaN where these are too few, as in `quantile_interval`.
     """
     if not len(scores):

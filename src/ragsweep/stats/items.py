@@ -43,9 +43,10 @@ class Items(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A question with a suspicious label: all ``good`` best configs fail it and ``others`` do not, or it is reversed.
+    """A question with a suspicious label: it is reversed, or all of the best configs fail it and others do not.
 
-    ``reversed``: the interval of its discrimination is below 0.
+    ``good`` is the number of best configs, ``others`` that of other configs that do not fail. ``reversed``: the
+    interval of its discrimination is below 0.
     """
 
     question: int
@@ -56,12 +57,12 @@ class Suspect(NamedTuple):
 
 
 def distinct_rows(scores: Doubles) -> list[int]:
-    """Return the first of each group of rows with the same scores."""
+    """Return the index of the first row of each group of rows with the same scores."""
     return sorted(np.unique(scores, axis=0, return_index=True)[1].tolist())
 
 
 def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
-    """Return the questions on which no config scores above 0, and those with the full score in all configs."""
+    """Return the indices of the questions on which all configs score 0, and of those on which all score 1."""
     return (
         np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
         np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),
@@ -100,7 +101,7 @@ def item_information(scores: Doubles) -> Doubles:
 
 
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
-    """Find questions with a possibly wrong label, the least discriminating first; not those that all configs fail.
+    """Find questions with a possibly wrong label, the least discriminating first; questions that all fail are excluded.
 
     The good configs are the best quarter by the other questions, including ties.
     """

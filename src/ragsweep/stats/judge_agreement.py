@@ -53,7 +53,7 @@ def measure(
     """Compare the verdicts of a metric with the labels for the same questions.
 
     Args:
-        metric: Its name.
+        metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
         threshold: The score from which a verdict or a label passes.

@@ -51,7 +51,7 @@ class SweepLabels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedMeans:
-    """Beliefs from corrected means: normal errors, no shrinkage."""
+    """Estimates of the configs' true means by corrected means, with normal errors and without shrinkage."""
 
     matrix: Matrix
     matched: MatchedLabels
@@ -59,7 +59,7 @@ class CorrectedMeans:
 
     @property
     def means(self) -> Doubles:
-        """The corrected means; more is better."""
+        """The corrected means; higher is better."""
         return self.corrected if self.matrix.higher_is_better else -self.corrected
 
     def probability_better(self, row: int, other: int) -> float:
@@ -72,7 +72,7 @@ class CorrectedMeans:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)
@@ -100,7 +100,7 @@ def compare_labelled(
     labels are excluded; if too few configs remain, or the reference has too few labels, the verdict is as judged.
 
     Raises:
-        InputError: A label's run names two configs.
+        InputError: The run of a label matches more than one config.
     """
     verdict = compare_configs(results, failures, set_aside, baseline, reference)
     if isinstance(verdict, NoComparison):

@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 
 
 def slowness(result: Result) -> float:
-    """Return the machine's slowness, relative to an idle one, while a config was probed: the stages' mean by time.
+    """Return how many times slower than idle the machine was while a config was probed, averaged over stages by time.
 
     NaN if no stage was probed together with the fixed work.
     """
@@ -37,7 +37,7 @@ def slowness(result: Result) -> float:
 
 
 def busy_sentence(results: Sequence[Result], what: str) -> str:
-    """Describe in one sentence how busy the machine was while ``what`` was measured; empty if it was idle."""
+    """Describe in one sentence how busy the machine was while ``what`` was measured; "" if it was not busy."""
     found = [slowness(one) for one in results]
     busy = [one for one in found if one >= BUSY]
     if not busy:
@@ -50,8 +50,8 @@ def busy_sentence(results: Sequence[Result], what: str) -> str:
 def latency_apart(first: Result, second: Result, name: str) -> bool:
     """Return whether two configs differ in a latency by more than the machine's drift explains.
 
-    Both intervals are widened by ``DRIFT``, and their lower ends by the load's effect; a difference below ``LEAST_MS``
-    does not count. Without both intervals nothing is shown.
+    The intervals are widened by ``DRIFT``, and the lower end of the slower config also by the load's effect; a
+    difference below ``LEAST_MS`` does not count. False if an interval is missing.
     """
     faster, slower = sorted((first, second), key=lambda one: _value(one.summaries, name))
     if name not in faster.summaries.metrics or name not in slower.summaries.metrics:

@@ -1,4 +1,4 @@
-"""Choose a few questions that rank configs like all questions do, and estimate the quality of the ranking."""
+"""Choose a few questions that rank configs as all questions do, and estimate the quality of the ranking."""
 
 import math
 from collections import Counter
@@ -45,8 +45,8 @@ class Estimate(NamedTuple):
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
     """Choose questions greedily by the gain in correlation between their sum and the sum of all questions.
 
-    Covariances of different questions are halved. Each category has its share of the places, and a cluster at most its
-    own, rounded up, while other questions are available. ``given`` are always in the set.
+    Returns their sorted indices. Covariances of different questions are halved. Each category has its share of the
+    places; a cluster has at most its own, rounded up, while others are available. The indices ``given`` are included.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
@@ -75,7 +75,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
 
 
 def quotas(counts: Counter[int], size: int) -> dict[int, int]:
-    """Divide places in proportion to counts: whole numbers, the largest remainders first."""
+    """Divide ``size`` places in proportion to counts, in whole numbers by the largest remainder method."""
     total = counts.total()
     exact = {kind: size * count / total for kind, count in counts.items()}
     found = {kind: math.floor(share + _TINY) for kind, share in exact.items()}
@@ -86,7 +86,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Choose on one half of the configs and correlate on the other half, for 20 random divisions."""
+    """Estimate the quality of a set: choose on one half of the configs, rank the other, for 20 random divisions."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()
@@ -107,7 +107,7 @@ def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: S
 def agreements(whole: Doubles, parts: Doubles) -> Doubles:
     """Return Kendall's tau-b and Pearson's correlation of each part (parts, configs) with the whole (configs,).
 
-    A part without differences ranks nothing: 0. NaN if the whole has none.
+    0 for a part without differences between configs; NaN if the whole has none.
     """
     one, other = np.triu_indices(len(whole), 1)
     rank = np.sign(np.round(whole[one] - whole[other], 9))

@@ -35,8 +35,8 @@ from ragsweep.stats.verdict import shown_kind
 class Family:
     """The configs among which a pair is compared: those of its sweep, or the pair alone.
 
-    ``baseline`` is the sweep's declared baseline, whose differences hold together; all other pairs hold together with
-    all pairs of the sweep.
+    ``baseline`` is the sweep's declared baseline: intervals of differences from it hold together. Those of other pairs
+    hold together with all pairs of the sweep.
     """
 
     results: Sequence[Result]
@@ -63,7 +63,7 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first, corrected for their ``family``; human labels correct their metrics.
+    """Compare the second config with the first, corrected for their ``family``, and by human labels where given.
 
     Raises:
         InputError: No label of a labelled metric counts for an answer of one of the configs.

@@ -8,10 +8,10 @@ from ragsweep.core.results import DROPPED, Result, Summaries
 
 
 class Saved(NamedTuple):
-    """Savings of a race: questions (of all questions times configs), calls, and money; NaN if unknown.
+    """The savings of a race: questions (``of`` is questions times configs), calls, and money (NaN if unknown).
 
-    Calls and money extrapolate the cost of the evaluated questions to the others. ``needed`` is the number of calls
-    without a race.
+    Calls and money are extrapolated from the evaluated questions to the others. ``needed`` is the number of calls
+    that the sweep would need without a race.
     """
 
     questions: int
@@ -27,7 +27,7 @@ def dropped(results: Sequence[Result]) -> list[Result]:
 
 
 def saved(results: Sequence[Result]) -> Saved:
-    """Sum a race's savings from its records."""
+    """Compute the savings of a race from the results of all its configs."""
     gone, questions = dropped(results), results[0].run.dataset.questions
     rest = [(one, one.run.race["of"] / one.run.race["asked"] - 1) for one in gone if one.run.race["asked"]]
     calls = sum(_spent(one.summaries, "calls") * more for one, more in rest)

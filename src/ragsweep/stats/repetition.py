@@ -60,7 +60,7 @@ class VarianceShares:
         return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
-        """Return the number of repetitions that narrow the interval as much as ``questions`` times the questions.
+        """Return the number of repetitions that narrow the interval as much as a multiple, ``questions``, of questions.
 
         None if no number does, or if the effect of repetitions is unknown.
         """

@@ -27,10 +27,11 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """Counts of each reason, of skipped questions (which lack a requirement of the metric), and of failed ones.
+    """The numbers of questions without a score: by reason, skipped (lacking a requirement of the metric), and failed.
 
-    ``broken`` failed questions would otherwise have had a score; ``unanswered`` of these have no answer, so the metric
-    might not have applied. To ``settled`` questions it does not apply because of the answer.
+    ``broken`` counts the failed questions that would otherwise have had a score, ``unanswered`` those of them without
+    an answer, to which the metric might not have applied; ``settled`` counts those to which it does not apply because
+    of the answer.
     """
 
     counts: Mapping[str, int]
@@ -86,7 +87,7 @@ class ScoreTable:
 
     @cached_property
     def _averaged(self) -> tuple[list[int], Doubles, Doubles]:
-        """Number the metrics summarised by a mean, and return the bounds of their values."""
+        """The indices of the metrics summarised by a mean, and the lower and upper bounds of their values."""
         means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
         bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
         return means, bounds[:, 0], bounds[:, 1]
@@ -123,7 +124,7 @@ def collect_scores(
     weights: Doubles | None = None,
     unanswered: NDArray[np.bool_] | None = None,
 ) -> ScoreTable:
-    """Make one table of the metrics' scores, for questions with these weights; some may have no answer."""
+    """Collect the scores of the metrics in one table; ``weights`` and ``unanswered`` are as in ``ScoreTable``."""
     rows = [scores[metric.name] for metric in metrics]
     values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
     return ScoreTable(metrics, values, reasons, weights, unanswered)

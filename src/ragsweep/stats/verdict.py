@@ -27,7 +27,7 @@ class Beliefs(Protocol):
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """The expected true means (configs,); more is better."""
+        """The expected true means (configs,); higher is better."""
 
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is above that of ``other``."""
@@ -36,16 +36,17 @@ class Beliefs(Protocol):
         """Return the expected lead of ``row`` over ``other``."""
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
 
 
 class PairVerdict(NamedTuple):
     """The verdict on a config against another.
 
     "the same": equal scores on every question. "shown better", "shown worse": the interval, which holds for all
-    comparisons of the sweep together, excludes 0, and the exact tests agree. "likely better", "likely worse": the
-    probability of a better true mean is above .9, or below .1. "equal": the interval is within the margin, as flagged
-    by ``within``. Else "open". ``probability`` is NaN with too few clusters.
+    comparisons of the sweep together, excludes 0, and the exact tests agree. "likely better", "likely worse": only the
+    interval excludes 0, or the probability of a better true mean is above .9 (below .1). "equal": the interval is
+    within the margin; ``within`` is its furthest end, else NaN. Else "open". ``probability`` is NaN with too few
+    clusters.
     """
 
     kind: Kind
@@ -64,7 +65,7 @@ class PairVerdict(NamedTuple):
 
 
 def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
-    """Return the verdict by an interval alone: on a slice, or on a leg against its hybrid."""
+    """Return the verdict that follows from an interval alone: on a slice, or on a leg against its hybrid."""
     return SHOWN_BETTER if better else SHOWN_WORSE if worse else THE_SAME if same else OPEN
 
 

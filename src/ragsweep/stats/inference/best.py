@@ -61,9 +61,9 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 
 
 def choices_by_fold(matrix: Matrix) -> Doubles:
-    """Return the share of cuts into nine folds and a tenth in which each config is the best of the nine.
+    """Return, for each config, the share of the folds for which it is the best config on the other nine folds.
 
-    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN where clusters are not ``enough``.
+    Ties share a fold equally. The folds are those of :func:`selection_bias`; NaN if clusters are not ``enough``.
     """
     folds = _folds(matrix)
     if folds is None:

@@ -50,7 +50,7 @@ def compare_parts(
         matrix: The scores.
         baseline: The row that the others are compared with.
         unit: Unit of the metric; amounts are compared by ratios (see ``compare_amounts``).
-        declared: Whether the row was declared rather than chosen by its scores (see ``compare_with_baseline``).
+        declared: Whether the baseline was declared rather than chosen by its scores (see ``compare_with_baseline``).
         resamples: Number of resamples of the intervals.
     """
     dominating = dominating_clusters(matrix, baseline)

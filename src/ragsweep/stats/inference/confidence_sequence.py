@@ -1,8 +1,8 @@
 """The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital, which starts at 1 and is multiplied for each cluster of questions by a
-factor with a mean of at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most
-one of twenty such cases, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
+factor with a mean of at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in no more
+than one of twenty such cases, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
 """
 
 import math
@@ -44,13 +44,13 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024), with fixed stakes and the mean
     of their capitals, so that the questions' order has no effect unless the rival changes. A question multiplies a
     capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
-    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. Holds for clusters
-    that are independent draws; where a bet was scaled down, a config's gain must be independent of the number of
+    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. Valid if clusters
+    are independent draws; where a bet was scaled down, a config's gain must also be independent of the number of
     questions that share a source.
 
     Args:
-        sums: Of the differences in each cluster, as ``cluster_differences`` makes them, each within ``spread``.
-        sizes: The number of summed differences; 0 leaves the capital unchanged.
+        sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
+        sizes: The number of differences in each sum; 0 leaves the capital unchanged.
         margin: In the unit of the differences, above -spread.
         spread: The metric's highest value less its lowest: a difference lies in [-spread, spread].
     """
@@ -72,9 +72,9 @@ def evidence(capital: Doubles) -> Doubles:
 def lower_bound(
     sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
 ) -> Doubles:
-    """Bound the mean difference of each row (rows,) from below: valid at ``level`` for all times together.
+    """Return a lower bound of each row's mean difference (rows,), valid at ``level`` for all times together.
 
-    The largest margin that ``betting`` has rejected so far; -spread if it rejected none. Arguments as for ``betting``.
+    It is the largest margin that ``betting`` has rejected so far, -spread if none. Arguments as for ``betting``.
     If the clusters are not in the order of asking (``ordered`` False), only the final capital counts: it does not
     depend on the order, so that later calls may insert clusters anywhere.
     """
@@ -126,7 +126,7 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
 
 
 def current_leaders(better: Doubles, asked: Numbers) -> Flags:
-    """Return the current leaders: the highest mean among configs with all questions, several where tied."""
+    """Flag the configs with the highest mean, including ties, among those that were asked every question."""
     means = _means(better)[:, -1:]
     means[asked < better.shape[1]] = -np.inf
     return _highest(means, _near(better))[:, 0]

@@ -24,16 +24,17 @@ SAME = 1e-5
 
 
 class PairErrors(NamedTuple):
-    """Every config against every other: its deficit in standard errors, and 1 / the spread of resamples."""
+    """The comparison of every config (row) with every other (column)."""
 
-    worse: Doubles  # (configs, configs)
-    scale: Floats  # (configs, configs); 0 where the difference has no spread
+    worse: Doubles  # (configs, configs): deficit of the row in standard errors
+    scale: Floats  # (configs, configs): 1 / the spread of the resampled difference; 0 where it has no spread
 
 
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
-    """Bound the differences of all pairs of configs together (max-T over pairs, single-step, clusters drawn).
+    """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
     Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
+    With one config or too few clusters, ``largest`` is 0 and every config may be the best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -58,7 +59,7 @@ def _range(block: Floats, scale: Floats) -> Floats:
 
 
 def affordable(configs: int, resamples: int) -> int:
-    """Return the number of resamples for a number of configs."""
+    """Return ``resamples``, or fewer for many configs (``WORK``)."""
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 

@@ -29,11 +29,11 @@ def compare_with_baseline(
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    Intervals are max-T bootstrap by cluster (see ``max_t.bound``), with fixed standard errors; Wilcoxon's test
-    treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
-    Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals, and the
-    tests remain. Where the baseline was chosen by the scores themselves, ``largest`` is that of all pairs of configs
-    (``confidence_set.all_pairs``): then the intervals hold for any chosen config.
+    The intervals are from the max-T bootstrap by cluster (see ``max_t.bound``). Both tests use differences times
+    weights: Wilcoxon's treats questions as independent, the randomisation test flips whole clusters. Holm's correction
+    counts all other configs. With fewer than ten effective clusters there are tests but no intervals. If the baseline
+    was chosen by its scores, pass the ``largest`` of all pairs of configs (``confidence_set.all_pairs``): then the
+    intervals hold whichever config was chosen.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -75,7 +75,7 @@ def compare_amounts(
     """Compare with the row ``baseline``: by ratios for positive amounts with a ``unit``, else by differences.
 
     Milliseconds, tokens and money have long tails, so that intervals of mean differences undercover; on logarithms both
-    tests and intervals are valid. If a value is 0 or less, ``notes`` states the assumption.
+    tests and intervals are valid. If a value is 0 or less, differences are compared and ``notes`` states this.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):

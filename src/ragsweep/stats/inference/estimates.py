@@ -92,8 +92,8 @@ class Power:
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is the median over configs that differ from the
-    baseline. NaN if a config never differs, and always with fewer than ten effective clusters, as ``note`` says.
-    ``alone`` is ``typical`` for a comparison of only two configs.
+    baseline. All are NaN with fewer than ten effective clusters (``note``), as are the numbers of a config that never
+    differs. ``alone`` is ``typical`` for a comparison of only two configs.
     """
 
     detectable: Doubles
@@ -109,10 +109,10 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """The questions with one value of one label: each config minus the baseline there, one number per config.
+    """Each config minus the baseline on the questions with one value of one label; arrays have one number per config.
 
     In the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer than ten
-    effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
     ``exposed``: a loss too rare to have been observed could undo what the interval shows, so nothing is claimed.
     """
 
@@ -140,11 +140,11 @@ class Slice:
 
     @property
     def seems_worse(self) -> Flags:
-        """The configs that are worse, or would be but for gains too rare to have been observed: a warning."""
+        """The configs that are worse, even if gains too rare to have been observed could undo this: a warning."""
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
-        """Return the mark of an interval that an unseen loss could undo; else empty."""
+        """Return ``TOO_SHORT`` if a loss too rare to have been observed could undo the row's interval; else ""."""
         return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
@@ -154,7 +154,7 @@ class Slice:
 
 
 class Reversal(NamedTuple):
-    """A config that is better than the baseline on average, but worse in one slice.
+    """A config (its row) that is better than the baseline on average, but worse in one slice.
 
     ``exposed``: a gain too rare to have been observed could undo the latter.
     """

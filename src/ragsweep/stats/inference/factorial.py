@@ -80,8 +80,8 @@ def effects(
     parameter that a config lacks counts as the level "". In a full grid (every combination, equally often) an effect is
     a difference of plain averages over configs; else a model of main effects and two-way interactions is fitted by
     least squares, or of main effects alone if there are too few configs for that, as in an ablation that changes one
-    parameter at a time. Either way an effect has one number per question, so pairs and clusters are preserved. A main
-    effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise with them.
+    parameter at a time. Either way an effect has one number per question, so pairs and clusters are preserved. The
+    metric can only rise with the factors in ``lengthening``: their main effects are not exposed if no question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]

@@ -17,7 +17,7 @@ SOURCE, WEIGHT = "source", "weight"
 """The columns with each question's cluster and weight in a table of outcomes."""
 
 SCALES = frozenset({"%", "points"})
-"""Units of scales with two ends."""
+"""Units of bounded scales."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +43,18 @@ class Matrix:
 
     @property
     def declines(self) -> tuple[int, ...]:
-        """The number of questions of each config with the worst score for a declined answer."""
+        """The number of declined answers of each config, which have the worst score."""
         return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
 
     @property
     def declined_note(self) -> str:
-        """Describe the configs that declined questions, with counts; "" if none did."""
+        """A note on the configs that declined questions, with counts; "" if none did."""
         found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
         return f"declined answers, counted as the worst score: {', '.join(found)}" if found else ""
 
     @property
     def coverage(self) -> float:
-        """The share of the scored questions that all configs were scored on; NaN without any."""
+        """The share of the scored questions that all configs were scored on; NaN if none was scored."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property
@@ -64,11 +64,11 @@ class Matrix:
 
     @property
     def better(self) -> Doubles:
-        """The scores, negated if less is better."""
+        """The ``values``, negated if lower is better."""
         return self.values if self.higher_is_better else -self.values
 
     def select_configs(self, rows: Sequence[int]) -> Matrix:
-        """Keep some of the configs, in the order given: a pair, a short list."""
+        """Return the matrix of the configs in ``rows``, in this order."""
         return replace(
             self,
             values=self.values[list(rows)],
@@ -77,7 +77,7 @@ class Matrix:
         )
 
     def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
-        """Keep some of the questions, such as a slice."""
+        """Return the matrix of the ``chosen`` questions, with clusters renumbered and weights rescaled to mean 1."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
         weights = None if self.weights is None else relative(self.weights[chosen])
         values = self.scores[:, chosen] if weights is None else self.scores[:, chosen] * weights
@@ -98,12 +98,12 @@ def relative(weights: Doubles) -> Doubles:
 
 
 def number_clusters(names: NDArray[np.generic]) -> Numbers:
-    """Number clusters from 0 by their names."""
+    """Return the index of each question's cluster, from 0 in the order of the names."""
     return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
 
 
 def is_amount(unit: str) -> bool:
-    """Return whether scores with a unit are amounts, which may have a long tail, unlike bounded scales."""
+    """Return whether scores with ``unit`` are amounts, which may have a long tail, unlike bounded scales."""
     return bool(unit) and unit not in SCALES
 
 
@@ -113,9 +113,9 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 
 
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
-    """Return the compared scores: natural logarithms of amounts (``has_ratios``), with the same weights.
+    """Return the scores to compare: natural logarithms if ``has_ratios``, else the matrix unchanged.
 
-    Minus the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order have no effect.
+    The mean logarithm is subtracted, so that neither the unit (seconds or milliseconds) nor the order has an effect.
     """
     if not has_ratios(matrix, unit):
         return matrix

@@ -41,7 +41,7 @@ def max_t_intervals(
     resamples: int = RESAMPLES,
     weights: Doubles | None = None,
 ) -> SimultaneousIntervals:
-    """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``: :func:`bound`.
+    """Bound the means of rows (rows, questions) so that all intervals hold together at ``level`` (see :func:`bound`).
 
     With ``weights`` the rows are scores times weights (see ``cluster_scores``).
     """
@@ -55,8 +55,8 @@ def bound(
 
     The quantile of the largest deviation in standard errors over all rows, by resample, serves all rows (Romano and
     Wolf, Econometrica 73, 2005, the single-step version). Standard errors are those of the sample: those of a resample
-    are 0 if all its scores tie. The quantile is stretched as Student's t is relative to the normal. ``largest``: the
-    quantile of a larger family that the rows belong to, if known.
+    are 0 if all its scores tie. The quantile is stretched as Student's t is relative to the normal. ``largest`` is the
+    quantile of a larger family that includes the rows; None computes that of the rows alone.
     """
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
@@ -109,14 +109,14 @@ def as_normal(student: Doubles, degrees: float) -> Doubles:
 
 
 def student_quantile(share: float, degrees: float) -> float:
-    """Return a quantile of Student's t."""
+    """Return the quantile of Student's t at the probability ``share``."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, share))
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, at most that of an interval without adjustment.
+    """Return the one-sided p-value of a critical value, capped at that of an unadjusted interval.
 
     The cap is needed because the resampled critical value can be much too small if differences have few distinct
     values.

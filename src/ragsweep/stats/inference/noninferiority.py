@@ -39,7 +39,7 @@ class Gate:
     """
 
     decision: Decision
-    baseline: float  # means
+    baseline: float  # mean score, or the absolute bound
     candidate: float
     difference: float
     margin: float  # in the metric's unit, even if specified as a share
@@ -57,16 +57,16 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     Questions are paired, clusters whole; the bounds are of Student's t (Schuirmann 1987, one side). A relative margin
     is a share of the baseline's mean: then each question's slack is the candidate's score minus (1 - margin) of the
     baseline's (more than 1 + margin if less is better), so that the baseline's own uncertainty counts (Laster and
-    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end counts one question more, off
-    by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If none
+    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end includes one more question,
+    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If none
     differs, the share of questions that might is bounded by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n
-    at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983), and each may be lost whole. A pass of
-    scores within 0 and 1 with fewer than ten clusters against it must survive one more cluster on which everything is
-    lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, the studentised bootstrap
-    must confirm it. Fewer than ten effective clusters are inconclusive.
+    at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983), and each of them by the largest possible
+    loss. A pass of scores within 0 and 1 with fewer than ten clusters against it must survive one more cluster on which
+    everything is lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, the
+    studentised bootstrap must confirm it. With fewer than ten effective clusters the gate is inconclusive.
 
     Raises:
-        InputError: Not two rows, a margin that is negative or not a number, or a share of a non-positive baseline.
+        InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
     """
     if len(matrix.values) != 2:
         raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
@@ -88,7 +88,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     weight, which must be the same at every look.
 
     Raises:
-        InputError: A margin that is not a number, or not within ``spread``; a difference beyond ``spread``.
+        InputError: The margin or a difference is beyond ``spread``, or ``spread`` is not finite.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
@@ -113,7 +113,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
 
 
 def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
-    """Decide whether the second row is better than the first by at least ``gain``: the gate with a margin below 0."""
+    """Decide whether the second row is better than the first by at least ``gain``: a gate with a negative margin."""
     return _decided(matrix, -gain, False, level)
 
 
@@ -154,21 +154,21 @@ def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
 
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
-    """Prepend a baseline with the score ``bound`` on every question to the only row."""
+    """Return the matrix with a first row, the baseline, that has the score ``bound`` on every question."""
     fixed = np.full((1, matrix.values.shape[1]), bound) * (1.0 if matrix.weights is None else matrix.weights)
     return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Decide by the interval of the slack; rounding differences count as 0."""
+    """Return the decision by the interval of the slack; an end within rounding of 0 counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
 
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
-    """Decide by the slack ``sign * contrast + offset``; without enough labels it is inconclusive.
+    """Decide by the corrected slack, ``sign * contrast + offset``; inconclusive without enough labels.
 
-    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been observed.
+    Each end is at least as far from the slack as in ``judged``, which allows for losses too rare to have been observed.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))

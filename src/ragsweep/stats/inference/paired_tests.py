@@ -15,7 +15,7 @@ EXACT = 25
 """Maximum differing questions for which the rank sum's distribution is enumerated, with ties."""
 FLIPS = 10_000
 FIRST, DOUBT = 0.2, 0.1
-"""p-value above which a fraction of the flips suffices."""
+"""The share of the flips that suffices for rows with a p-value above ``DOUBT``."""
 TAIL = 1 / (2 * math.erfc(1.0))
 """3.18: bound of the tail probability of a sum of random signs, relative to a normal sum."""
 ROUNDING = 1e-6
@@ -107,13 +107,13 @@ def _exact_p(values: Doubles, positive: float) -> float:
 
 
 def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -> Doubles:
-    """Return p-values that the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
+    """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
-    The differences of one cluster change their sign together. With at most ``flips`` combinations all of them are
-    counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010), and a fifth of the flips
-    serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller
-    ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21,
-    2015). If nothing differs, p is 1.
+    Returns p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
+    combinations all of them are counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010),
+    and a fifth of the flips is enough for rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but
+    Holm's correction needs smaller ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus
+    and Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -168,7 +168,7 @@ def _beyond(sums: Doubles, signs: NDArray[np.float32], observed: Doubles) -> Dou
 
 
 def holm(p_values: Doubles) -> Doubles:
-    """Adjust p-values for any false rejection among them (Holm 1979).
+    """Adjust p-values to control the probability of any false rejection among them (Holm 1979).
 
     NaN stays NaN and is not counted as a test.
     """

@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: its questions, their source documents, and the number of configs compared with one."""
+    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
 
     questions: int
     clusters: int
@@ -43,17 +43,17 @@ class Design(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """The questions, and their source documents, needed to show a difference."""
+    """The numbers of questions and of their source documents that are needed to show a difference."""
 
     questions: int
     clusters: int
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return a metric's measured variation, and the name of the measured metric, whose cutoff may differ.
+    """Return the name of the measured metric, whose cutoff may differ from that of ``metric``, and its variation.
 
     Raises:
-        ConfigError: A metric whose variation was not measured.
+        ConfigError: The variation of this metric was not measured.
     """
     family = metric.partition("_at_")[0]
     for name, variation in MEASURED.items():
@@ -65,7 +65,7 @@ def find_variation(metric: str) -> tuple[str, Variation]:
 
 
 def pilot_variation(matrix: Matrix, kind: str) -> Variation:
-    """Return the variation of the differences between the first two rows, as one kind of change; weights count."""
+    """Return the weighted variation of the differences between the first two rows, as that of one kind of change."""
     differences = matrix.values[1] - matrix.values[0]
     weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
     deviations = (differences - weights * differences.mean())[None, :]
@@ -75,7 +75,7 @@ def pilot_variation(matrix: Matrix, kind: str) -> Variation:
 
 
 def check_design(design: Design) -> None:
-    """Raise ConfigError for a golden set that cannot be planned."""
+    """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST``."""
     if design.clusters > design.questions:
         raise ConfigError(
             f"--clusters: {design.questions:,} questions come from at most as many source documents, got"
@@ -92,8 +92,8 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
     """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
 
     (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), alpha shared among the comparisons
-    (``shared_level``). The variance of a mean over clusters of one size is 1 + (size - 1) times the correlation of that
-    over independent questions (Kish, Survey Sampling, 1965).
+    (``shared_level``). Relative to independent questions, clusters of one size multiply the variance of a mean by
+    1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
     """
     factor = sum(
         student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)
@@ -104,7 +104,7 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
     """Return the size of a golden set that shows a difference of ``effect``, with the design's cluster size.
 
-    None if no size does, or if unknown.
+    None if no practicable size does, or if there is no spread.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None

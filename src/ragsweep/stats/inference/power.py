@@ -33,9 +33,9 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995); more if gains themselves widen the spread, as hits do, simulated from the differences of the median
-    config. For a comparison among many configs pass the ``level`` of each: :func:`each_level` of a sweep's critical
-    value, or :func:`shared_level`.
+    19, 1995); more if gains themselves widen the spread, as further hits do, by simulation from the differences of the
+    median config. For a comparison of many configs, ``level`` is that of a single interval: :func:`each_level` of a
+    sweep's differences, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -146,10 +146,11 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 
 
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
-    """Return the questions needed to show a true difference of ``effect`` with ``power``; None above ``MOST``.
+    """Return the number of questions needed to show a true difference of ``effect`` with ``power``.
 
     ``spread`` is the standard deviation of the paired differences per question, in the same unit. The smallest n, at
-    least ten, whose detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger.
+    least ten, whose detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger. None
+    above ``MOST``, for an effect of 0 and without a spread.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
@@ -166,9 +167,9 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 
 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
-    """Return the questions needed to show a true difference of ``effect`` for a typical config; None if unknown.
+    """Return the number of questions needed to show a true difference of ``effect``; None if unknown.
 
-    At the power and level of ``found``; the sign of ``effect``, which is in the metric's unit, does not matter.
+    For the median spread of the configs, and the power and level of ``found``. The sign of ``effect`` does not matter.
     """
     if not len(found.spread) or np.isnan(found.spread).all():
         return None
@@ -176,7 +177,7 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 
 
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
-    """Compare repeated runs of a config, each with the previous one: (questions,) each, NaN where not scored.
+    """Compare each run of a config with the previous one; ``repeats`` has their scores (questions,), NaN if missing.
 
     The difference between two runs of the same config is the noise floor: a smaller difference between two configs
     means nothing, regardless of the number of questions. A deterministic stage has a floor of 0.

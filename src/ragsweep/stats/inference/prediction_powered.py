@@ -28,7 +28,7 @@ class Corrected(NamedTuple):
     """A corrected mean, or difference of means, with its interval; NaN with too few labels.
 
     ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
-    only) to 1. ``labels`` counts the labelled questions, the fewest of any row.
+    only) to 1. ``labels`` is the smallest number of labelled questions in a row.
     """
 
     value: float
@@ -45,18 +45,17 @@ def prediction_powered(
     """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second minus first.
 
     Power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453): the mean of the
-    labels, moved by ``weight`` times how the judge's mean over all questions differs from its mean over the labelled
+    labels, plus ``weight`` times the difference between the judge's means over all questions and over the labelled
     ones. The weight minimises the estimated variance, within 0 and 1. Variances are of each question's influence,
     summed by cluster, so that rows may be labelled on the same questions or on others. The labelled questions must be
     drawn at random.
 
-    The interval of marks (labels of 0 and 1) adds pseudo-labels to the labels, in each row half the
-    squared normal quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and
-    highest score (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): few marks
-    may all agree, with each other or with the judge, where others would not. It is normal; that of other labels is
-    Student's, with as many degrees of freedom as there are labelled clusters, less one. Where these labels show no
-    variation at all, the rule of three bounds the share of questions that might differ, each by the whole range of
-    scores.
+    For marks (labels of 0 and 1) the interval is normal and adds pseudo-labels, in each row half the squared normal
+    quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and highest score
+    (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): a few marks may all
+    agree, with each other or with the judge, where others would not. For other labels it is Student's, with one degree
+    of freedom fewer than there are labelled clusters. Where these labels show no variation at all, the rule of three
+    bounds the share of questions that might differ, each by the whole range of scores.
 
     Args:
         matrix: The judge's scores.

@@ -63,7 +63,7 @@ def rare_losses(
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
-    Other scores are assumed to vary as widely as the largest of them. ``falls``: a loss is a lower score.
+    For other scores it is the largest absolute score. ``falls``: whether a loss is a lower score.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
@@ -76,7 +76,7 @@ def largest_losses(scores: Doubles) -> tuple[float, float]:
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
-    """Return whether enough clusters lose at least half of the gaining clusters' mean gain.
+    """Return whether enough clusters lose at least half of the gaining clusters' mean gain; True if none gains.
 
     Args:
         gains: Per question (questions,), positive if the config is better.
@@ -111,8 +111,8 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 
     The share of weightings in which the weighted gain is not above 0; the weights of the clusters and of the added one
     are independent and exponential. It is Gaffke's bound on the mean of a bounded variable (Mathematical Methods of
-    Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a Bayesian bootstrap with one
-    observation more at the worst value.
+    Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a Bayesian bootstrap with one more
+    observation, at the worst value.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights = _weights(len(sums))

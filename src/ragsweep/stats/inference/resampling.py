@@ -20,7 +20,7 @@ REMEMBERED = 1 << 26
 """Size limit, in bytes, of cached weights; larger ones are redrawn each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
-"""Relative spread, of the largest number, below which a spread is rounding and counts as 0."""
+"""Spread, relative to the largest number, below which it is mere rounding and counts as 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def cluster_scores(
 
 
 def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
-    """Add up the columns of each cluster: (rows, clusters)."""
+    """Return the sum of each row over each cluster (rows, clusters)."""
     order = np.argsort(clusters, kind="stable")
     starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
     if len(starts) == rows.shape[1]:

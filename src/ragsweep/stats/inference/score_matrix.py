@@ -27,10 +27,10 @@ OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align the scores of one metric, question by question; a declined answer has the worst score.
+    """Align one metric's scores on the questions scored in every result; a declined answer has the worst score.
 
     Raises:
-        InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.
+        InputError: A result has no such metric, or the metric has no direction.
     """
     for result in results:
         _check(result, metric)
@@ -83,19 +83,20 @@ def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequ
 
 
 def clusters_of(result: Result) -> Sequence[str]:
-    """Name each question's cluster; older records have no clusters: each question is its own."""
+    """Return the name of each question's cluster; the question's own id in older records, which have no clusters."""
     return result.questions.get(SOURCE) or result.questions["question_id"]
 
 
 def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
-    """Fill in worst scores for missing ones with a reason in ``OWN_REASONS``; return where (configs, questions).
+    """Replace missing scores that have a reason in ``OWN_REASONS`` with the worst score; return a mask of them.
 
-    Only where another config has a score, so that the metric applies to the question; for a single config wherever it
-    has such a reason. Unanswerable questions, and metrics without a worst score, are unchanged.
+    The mask is (configs, questions). With several configs, only questions that another config has a score for are
+    filled, because the metric applies to these. Unanswerable questions, and metrics without a worst score, are
+    unchanged.
 
     Args:
         results: The configs.
-        metric: Its name.
+        metric: The metric's name.
         ids: The questions.
         scores: The metric's scores (configs, questions), NaN if missing; modified in place.
     """
@@ -118,7 +119,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
 
 
 def worst_score(summary: Summary, scores: Doubles) -> float:
-    """Return the worst score of a metric without a unit whose known scores are within 0 and 1; NaN for others."""
+    """Return the worst possible score, 0 or 1; NaN if the metric has a unit, a score outside 0 to 1, or no score."""
     known = scores[~np.isnan(scores)]
     if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
@@ -126,19 +127,22 @@ def worst_score(summary: Summary, scores: Doubles) -> float:
 
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
-    """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
+    """Return the reason why the question in row ``place`` has no score; "" if none is recorded."""
     unscored = result.questions.unscored
     return unscored[place].get(metric, "") if unscored else ""
 
 
 def is_declined_rightly(result: Result, place: int) -> bool:
-    """Return whether a question is unanswerable, so that declining is correct."""
+    """Return whether the question in row ``place`` is unanswerable, so that declining it is correct."""
     column = result.questions.get("answerable")
     return column is not None and not column[place]
 
 
 class FilledCandidate(NamedTuple):
-    """A candidate with the worst score where it failed or declined, and the questions with that score, or with none."""
+    """A candidate with the worst score where it failed or declined: ``worst`` has the ids of these questions.
+
+    If the metric has no worst score, they remain unscored and ``missing`` has their ids instead.
+    """
 
     result: Result
     worst: Sequence[str]
@@ -148,8 +152,8 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
 
-    A score is expected where the baseline was scored; without a baseline, where measuring failed, or the reason lies
-    with the candidate. Declining an unanswerable question is correct. The baseline's declined answers have the worst
+    A missing score counts if the baseline has one; without a baseline, if measuring failed or the reason is in
+    ``OWN_REASONS``. Declining an unanswerable question is correct. The baseline's own declined answers get the worst
     score in the matrix (``fill_declined``).
     """
     ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)

@@ -45,10 +45,10 @@ class Groups(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior of the configs' true means; more is better.
+    """Posterior of the configs' true means; higher is better.
 
-    ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False with too few clusters for a spread:
-    then ``means`` are the observed means and all probabilities and losses are NaN.
+    ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False if there are too few clusters to
+    estimate a spread: then ``means`` are the observed means and all probabilities and losses are NaN.
     """
 
     means: Doubles
@@ -75,10 +75,10 @@ class Posterior:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: the mean of losses, with gains as 0.
+        """Return the expected loss of choosing ``row`` over ``other``: the mean loss, a gain counting as 0.
 
-        Of Student's t with n degrees of freedom, z being the mean in standard errors, in standard errors: the density
-        at z times (n + z²) / (n - 1), less z times the probability beyond z.
+        In standard errors, for Student's t with n degrees of freedom and a mean of z: the density at z times
+        (n + z²) / (n - 1), less z times the probability beyond z.
         """
         if not self.known:
             return math.nan
@@ -116,8 +116,8 @@ class Posterior:
 def posterior(matrix: Matrix) -> Posterior:
     """Shrink the observed means of all configs towards their groups' means.
 
-    The configs are one group, or two: the better ones and the rest, so that a bad config says nothing about how far
-    good ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
+    The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on how far good
+    ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
     and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
     prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, s being the typical standard
     error of a mean, and its error is Student's t with the same share of the difference's own variance. The order of the

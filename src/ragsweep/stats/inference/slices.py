@@ -39,8 +39,8 @@ def by_slice(
         labels: Name of a label -> its value for each question of the matrix, in that order; "" is no value.
         baseline: The row that the others are compared with.
         level: Simultaneous level of all intervals.
-        resamples: Resamples of the clusters; fewer if there is much to compute.
-        rising: The configs that cannot lose a question, by the metric's definition.
+        resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
+        rising: Flags of the configs that, by the metric's definition, cannot be worse on any question.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
@@ -69,7 +69,7 @@ def by_slice(
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
     """Find the configs that are better on average but seem worse in a slice, both beyond chance, slice by slice.
 
-    ``rows`` are the rows of ``overall`` behind the slices; None for all.
+    ``rows`` has the row of ``overall`` of each config of the slices; None if they have all rows.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(

@@ -17,7 +17,7 @@ SEED = 20261126
 
 
 def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None, level: float) -> float:
-    """Return the lower end, one-sided at ``level``, of a mean (Efron 1979; Hall, Annals of Statistics 16, 1988).
+    """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
     losses were not drawn. NaN if the values do not vary.
