@@ -96,7 +96,7 @@ def serve(shipped: Shipped, questions: Sequence[tuple[str, float]]) -> list[Serv
     traces = []
     for text, WordOverlap.slowed in questions:
         found = shipped.pipeline.answer(text)
-        traces.append(describe("watched", "b", (text, ()), time.time(), found, shipped.pipeline.price))
+        traces.append(describe("watched", "b", (text, ()), time.time(), found))
     return traces
 
 
