@@ -94,8 +94,8 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
     Rows are ordered by the objective. The choice, the reference and the best always have a row. If the table is too
-    wide, headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that
-    is not an objective.
+    wide, all headings are shortened; then intervals and then metrics are omitted, the last metric first, but never
+    those of an objective; finally, the parameters are joined in one column.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

@@ -43,7 +43,7 @@ def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV, with each cell made harmless."""
+    """Write rows as CSV; text that a spreadsheet would run as a formula is quoted."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -129,10 +129,9 @@ def results_json(
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
     """Write one line per config: swept parameters as ``params.<name>``, and five columns per metric.
 
-    ``weighted`` describes the weights of the questions; present only if they have any.
-
-    These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty if not
-    measured. Text that a spreadsheet would run as a formula is quoted.
+    The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
+    empty if not measured. ``weighted``, present only if the questions have weights, describes these. Text that a
+    spreadsheet would run as a formula is quoted.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -210,7 +209,7 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, in the config with the most of them."""
+    """Count the scored questions with each value of a label; if configs differ, return the largest count."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():

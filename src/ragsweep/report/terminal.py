@@ -57,7 +57,7 @@ class Terminal:
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
-        """Return a terminal for this process; ``plain`` if several processes share the screen."""
+        """Return a terminal on standard output; ``plain``: without bars, because several processes share the screen."""
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:
@@ -110,7 +110,7 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """The width of tables and sentences; in a log, the value of COLUMNS."""
+        """The width of tables and sentences, in characters; in a log, COLUMNS or else ``LOG_WIDTH``."""
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
@@ -164,7 +164,7 @@ class Terminal:
         self.console.print(table, width=width)
 
     def lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print lines of a label and a fact, wrapped."""
+        """Print pairs of a label and a text, wrapped."""
         for label, text in lines:
             self.block(label, [text])
 

@@ -14,7 +14,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the targets that each config meets."""
+    """Yield a table of the targets, with each config's value and verdict; nothing without targets."""
     judged = [one for one in chosen if one.summaries.targets]
     if not judged:
         return
@@ -43,7 +43,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the duration of each stage."""
+    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen

@@ -63,7 +63,7 @@ class PageView:
         return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
 
     def sorted(self, some: Sequence[Result]) -> list[Result]:
-        """Sort some configs, best first."""
+        """Sort some configs, best first; omit those without the metric."""
         names = {one.name for one in some}
         return [one for one in self.best_first if one.name in names]
 
