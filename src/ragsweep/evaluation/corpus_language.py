@@ -46,7 +46,7 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether more than a few texts are in other languages."""
+        """Whether less than ``MIXED`` of the texts with a detected language are in the most frequent one."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 

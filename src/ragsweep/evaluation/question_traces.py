@@ -16,7 +16,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""Number of distinct sampled questions, among those whose latency is measured."""
+"""Number of search texts whose questions are traced in a sample, among those whose latency is measured."""
 
 LISTED = 10
 """Minimum number of chunks listed in a span, if available."""

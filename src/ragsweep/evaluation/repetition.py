@@ -25,7 +25,7 @@ _OF_FIRST = {"latency", "exact"}
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
-    """Return the view of every repetition, first answers first; without repetitions only these."""
+    """Return the view of every repetition, beginning with that of the first answers."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
