@@ -66,7 +66,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
-    """Keep the questions of one side, "tune" or "holdout", of a sample, ``drawn``, or of the whole dataset.
+    """Keep the questions of one side, "tune" or "holdout", from the sample ``drawn`` or, if None, the whole dataset.
 
     The side of each question depends on all questions, not on the sample that ``dataset.limit`` draws: a question that
     a search used in a small sample is not in the holdout of a larger one. Raises InputError if no questions remain.

@@ -46,7 +46,7 @@ class Grades:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Raise ConfigError unless every grade is a number or null; call this before reading."""
+        """Return the grades; raise ConfigError unless each is a number or null. Call this before reading."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):

@@ -180,7 +180,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Read a text."""
+        """Read a text; the default if it is missing or has another type."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
@@ -212,12 +212,12 @@ class Row:
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Read true or false."""
+        """Read true or false; the default if it is missing or has another type."""
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Read a finite number."""
+        """Read a number up to 1e9 in size; the default if it is missing or invalid."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
@@ -225,14 +225,14 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Read a whole number of 0 or more."""
+        """Read a whole number of 0 or more; None if it is missing or has another type."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of texts."""
+        """Read a list of texts; empty if it is missing, and without items of other types."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
