@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """Sum the stage counts; unknown durations count as 0."""
+        """The sum of the stage counts; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -114,12 +114,12 @@ class Plan:
 
     @property
     def charge(self) -> Charge:
-        """Sum the cost of all calls."""
+        """The cost of all calls."""
         return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
     def unmeasured(self) -> list[str]:
-        """List the stages of unknown duration."""
+        """The stages of unknown duration."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 

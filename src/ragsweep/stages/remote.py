@@ -75,7 +75,7 @@ class Remote:
 
     @property
     def reachable(self) -> bool:
-        """Whether requests are made at all."""
+        """Whether requests are made: False during a pause after a failure."""
         return time.monotonic() >= self._silent
 
     # --- reading -----------------------------------------------------------------------------------------------
