@@ -110,11 +110,11 @@ class Sources:
 
     @cached_property
     def documents(self) -> list[int]:
-        """The document of each chunk."""
+        """The index of each chunk's document."""
         return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
-        """Return a chunk's name: its document and its number there."""
+        """Return a chunk's name: its document's id, and its index within the document."""
         document = self.documents[chunk]
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 

@@ -102,6 +102,6 @@ def admission_statements(admissions: Sequence[Admission]) -> Statements:
 
 
 def comparison(one: GateResult) -> str:
-    """Format a gate's threshold: ``>= .8``."""
+    """Format the condition of a gate: ``>= 0.8``, or ``0.1 to 0.3`` for a range."""
     sign, threshold = judging.GATES[one.gate][1], f"{one.rule.threshold:g}"
     return f"{threshold} to {one.rule.highest:g}" if one.rule.highest is not None else f"{sign} {threshold}"

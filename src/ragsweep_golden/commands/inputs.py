@@ -119,7 +119,7 @@ class Inputs:
 
     @property
     def embed(self) -> Embed | None:
-        """Embeds texts as unit vectors (texts, dimension), with NaN rows for empty texts; None without an embedder."""
+        """A function from texts to unit vectors (texts, dimension), NaN for empty texts; None without an embedder."""
         return self._embed if "embedder" in self.values else None
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -134,7 +134,7 @@ class Inputs:
 
 
 def next_step(command: str, *words: object) -> str:
-    """Return a ``ragsweep golden`` command as typed."""
+    """Return the command line of a ``ragsweep golden`` subcommand."""
     return shlex.join(["ragsweep", "golden", command, *map(str, words)])
 
 
@@ -147,7 +147,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
 
 
 def user_name() -> str:
-    """Return the user name of git, else of the system."""
+    """Return the user name of git, else of the system; ``unnamed`` if neither is set."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:

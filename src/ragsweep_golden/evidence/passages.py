@@ -20,7 +20,7 @@ _EDGE = ""  # neighbour of the first and of the last word of a document
 
 
 class Common(NamedTuple):
-    """Words that two places share around an anchor, those of the anchor's sentence first."""
+    """The numbers of words that two places share around an anchor: in the anchor's sentence, and in all."""
 
     in_sentence: int
     all: int

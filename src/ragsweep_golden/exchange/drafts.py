@@ -146,7 +146,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the question of a text, or the last turn of a conversation with the earlier turns as history.
+    """Return the entry fields of a text or conversation: the question (the last user turn) and its history.
 
     Raises ValueError for any other structure.
     """

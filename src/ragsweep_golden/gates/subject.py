@@ -29,7 +29,7 @@ class NotMeasured(Exception):
 class Subject:
     """A golden set and the data to check it against; its properties raise NotMeasured if the data are None.
 
-    ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
+    ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
     entry; NaN rows for entries without an answer or a passage.
     """
 
@@ -102,7 +102,7 @@ class Subject:
         return [text or "\n".join(self.chunks[chunk] for chunk in chunks) for text, chunks in found]
 
     def with_vectors(self, embed: Embed) -> Subject:
-        """Embed questions, answers and passages of the kept entries."""
+        """Return the subject with the vectors of the kept entries' questions, answers and passages."""
         passages = {id(one): text for one, text in zip(self.answerable, self.evidence_texts, strict=True)}
         return replace(
             self,
@@ -119,7 +119,7 @@ def chunk_texts(corpus: Corpus, spans: Spans) -> list[str]:
 
 
 def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
-    """Return the chunks that overlap a span of a document."""
+    """Return the indices of the chunks that overlap a span of a document."""
     inside = (spans.document == document) & (spans.start < end) & (spans.end > start)
     return [int(chunk) for chunk in np.flatnonzero(inside)]
 
@@ -171,6 +171,6 @@ def with_fault(judged: Judged, what: str) -> Measured:
 
 
 def count_faults(judged: Judged, note: str, value: float | None = None) -> Measured:
-    """Return the faults of entries with a value; by default their number."""
+    """Return a value, by default the number of faults, and the faults."""
     faults = find_faults(judged)
     return Measured(len(faults) if value is None else value, note, faults=faults)

@@ -104,7 +104,7 @@ def is_filled(value: Any) -> bool:
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
+    """Read the entries of a golden file, each with an evaluation's question. Raises InputError for its faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()
