@@ -22,7 +22,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold of one number; ``kind`` is max or min."""
+    """A threshold of one number; ``kind`` is max or min, ``outcome`` empty until decided."""
 
     name: str
     bound: float
@@ -40,7 +40,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Watch:
-    """The requests of one version since a time, and its evaluation."""
+    """The comparison of one version's requests since a time with its evaluation."""
 
     version: ModelVersion
     since: float
@@ -67,7 +67,7 @@ class Watch:
 
     @property
     def decision(self) -> Decision:
-        """Whether there is an alarm."""
+        """The decision: "alarm", "too few" requests to decide, or "fine"."""
         if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
             return "alarm"
         undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
