@@ -73,7 +73,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result], most: int = 6) -> str:
-    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with many values by its name."""
+    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with more than ``most`` values only by its name."""
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}

@@ -79,7 +79,7 @@ def partial_note(result: Result) -> str:
 
 
 def evidence_note(facts: DatasetFacts) -> str:
-    """Describe the basis of the averages: ``110 of 150 questions have evidence``, and exclusions."""
+    """Describe how many questions have evidence, and how many were left out for each reason."""
     left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
     return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
 
@@ -91,7 +91,7 @@ def weighted_note(result: Result) -> str:
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
-    """Describe the reranker's effect: the first headline metric before and after, movements, scores."""
+    """Describe the reranker's effect: a headline metric before it, moves of evidence, and quantiles of the scores."""
     facts = result.summaries.reranking
     name = next((name for name in headline if name in result.summaries.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "

@@ -67,7 +67,7 @@ class Terminal:
         self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
-        """Print the planned work."""
+        """Print the planned work on one line: configs, stages, duration and cost."""
         total = plan.total
         bound = "up to " if plan.upper else ""
         configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
@@ -76,7 +76,7 @@ class Terminal:
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
-        """Print the planned work by stage."""
+        """Print the planned work, in all and by stage."""
         self.plan(plan)
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"

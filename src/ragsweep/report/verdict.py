@@ -55,7 +55,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the best config's lead; a lower bound if the scores also chose the configs."""
+    """Describe the selection bias of the highest mean; a lower bound if the same questions chose the configs."""
     bias = verdict.selection_bias
     highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
     if bias.optimism > ROUNDING and value != highest:  # false for NaN
@@ -68,7 +68,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the smallest difference that these questions can show."""
+    """Describe the smallest difference that these questions can show; nothing if it is unknown."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         return
@@ -83,7 +83,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance of the best other config's difference, for repeated answers."""
+    """Describe the sources of variance in the best other config's difference; nothing without repeated answers."""
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]
@@ -112,7 +112,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the weights of the questions, and the metrics that were not compared."""
+    """Describe the weights of the questions, and the questions and configs that were not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))

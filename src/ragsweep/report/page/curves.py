@@ -24,7 +24,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all others, so that the means differ
-    in nothing else; otherwise, if numeric, a cloud.
+    in nothing else. Any other parameter has a cloud if it is numeric, else nothing.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)

@@ -27,7 +27,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]:
-    """Yield the number of scored questions of each metric, and the reasons for missing scores."""
+    """Yield a table of the scored, skipped and failed questions of each metric, with the reasons."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
         for summary in (result.summaries.metrics[name] for name in names if name in result.summaries.metrics):
@@ -56,7 +56,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the provenance of the results."""
+    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results."""
     if not results:
         return
     dataset = results[0].run.dataset

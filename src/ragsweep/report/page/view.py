@@ -14,7 +14,7 @@ SIDE_BY_SIDE = 8
 
 
 class PageView:
-    """A sweep, as shown on its page."""
+    """The configs of a sweep's page, with the metric, the roles and the funnels that its sections share."""
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
