@@ -66,7 +66,7 @@ class QuestionKey(str):
 
     @property
     def wording(self) -> QuestionKey:
-        """The key of the question's wording only."""
+        """The key of the question's text and history alone."""
         return QuestionKey(self.text, self.history)
 
     @property
@@ -93,7 +93,7 @@ def request_key(request: Request) -> str:
 
 
 def case_key(case: Case) -> str:
-    """Hash a case."""
+    """Hash a case: equal cases share one judgement."""
     return content_hash(case._asdict())
 
 
@@ -101,13 +101,13 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack answers, judgements or the like as rows, without defaults and NaN."""
+    """Pack results as rows of JSON, without fields that are NaN or have their default."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Read rows of one kind that :func:`packed` wrote."""
+    """Read results of one kind from rows that :func:`packed` wrote."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 

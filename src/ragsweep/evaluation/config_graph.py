@@ -113,5 +113,5 @@ def corpus_node(corpus: Corpus) -> Node:
 
 
 def chunks_of(graph: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
-    """Join a chunking's spans with their texts."""
+    """Return the chunks of a graph's context; ``get`` returns the value of a node."""
     return Chunks(get(graph.corpus), get(graph.chunks), graph.chunks.address)

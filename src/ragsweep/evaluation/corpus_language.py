@@ -52,7 +52,7 @@ class SampledLanguage(NamedTuple):
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect a corpus's language from evenly spaced documents, the same in every process."""
+    """Detect a corpus's language from evenly spaced documents, which are the same in every process."""
     return sample_language(corpus.texts)
 
 

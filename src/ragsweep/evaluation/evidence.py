@@ -42,7 +42,7 @@ class Overlaps(NamedTuple):
 
 
 class EvidenceTokens(NamedTuple):
-    """Pairs of a question and a chunk that overlaps its evidence, with the number of the chunk's tokens in it."""
+    """Pairs of a question and a chunk that overlaps its evidence, with the number of tokens in the overlap."""
 
     question: Numbers
     chunk: Numbers
@@ -69,7 +69,7 @@ class Coverage:
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find the first rank, from 1, whose chunk covers a piece of evidence (evidences,); 0 if none."""
+        """Find the first rank, from 1, of a chunk that covers each piece of evidence (evidences,); 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:

@@ -190,7 +190,7 @@ class ExternalSystem:
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Build the stages; a system's whole context counts, regardless of ``top_k``."""
+    """Build the graph of an external system, whose whole context counts, regardless of ``top_k``."""
     corpus, system = corpus_node(parts.corpus), parts.system
     respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
     aligned = _aligned_node(parts, corpus, respond)

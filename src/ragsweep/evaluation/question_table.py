@@ -66,7 +66,7 @@ class QuestionTable:
 
     @cached_property
     def texts(self) -> Sequence[str]:
-        """The search text of each question: its own text, or the written query."""
+        """The search text of each question: the written query, else the golden set's query, else its own text."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
 
@@ -81,7 +81,7 @@ class QuestionTable:
 
     @cached_property
     def probed(self) -> tuple[str, ...]:
-        """The texts whose latency is measured."""
+        """The search texts whose latency is measured."""
         return sample(self.queries)
 
     @cached_property

@@ -39,7 +39,7 @@ class QuestionTracer:
     summaries: Mapping[str, Summary]
 
     def trace(self, table: QuestionTable) -> list[dict[str, Any]]:
-        """Trace the questions that the config chooses; most configs choose none."""
+        """Trace the questions that ``tracking.traces`` selects; none by default."""
         which = (self.config.get("tracking") or {}).get("traces")
         return [self._trace(n, table) for n in self._chosen(which, table)]
 

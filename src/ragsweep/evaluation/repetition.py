@@ -114,7 +114,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Describe how many questions lack the score of a failed repetition; empty if none."""
+    """Describe how many questions lack the score of a failed repetition; nothing if none does."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

@@ -133,7 +133,7 @@ def find_failures(
 
 
 def is_ours(metric: object) -> bool:
-    """Return whether a metric belongs to this package."""
+    """Return whether a metric's class is part of ragsweep."""
     return type(metric).__module__.startswith("ragsweep.")
 
 

@@ -64,7 +64,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return runs by evidence, keyed by the address of the ranking and of a context cut by a budget."""
+    """Return runs by evidence: for the address of the ranking and, if a budget cuts it, for that of the context."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -99,7 +99,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed: Collection[int] = ()) -> LazyTexts:
-    """Return the qrels of runs by evidence, which are the same for each."""
+    """Return the qrels by evidence for the address of each run; all are the same."""
     return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage, failed)))
 
 
