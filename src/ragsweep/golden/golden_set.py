@@ -24,7 +24,7 @@ NO_LABEL_LEFT = "questions without usable labels"
 
 
 class Selection(NamedTuple):
-    """The questions and labels that a reader's config selects."""
+    """The settings by which a reader selects questions and labels."""
 
     unknown: str = "error"
     limit: int | None = None

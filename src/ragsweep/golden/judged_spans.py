@@ -48,7 +48,7 @@ def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corp
 
 
 def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
-    """Return whether a label judges a chunk."""
+    """Return whether a label covers a chunk, and so judges it."""
     if label.place.document != chunk.document:
         return False
     shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)
@@ -73,7 +73,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG of a ranking, each label credited once; two labels in one chunk count as at two ranks."""
+    """Return the nDCG of a ranking, 0 without relevant labels; labels in one chunk are credited at one rank each."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0

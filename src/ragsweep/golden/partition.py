@@ -31,7 +31,7 @@ SMALLEST = 4
 
 
 class ChosenPartition(NamedTuple):
-    """The evaluated partition, and a note on it, empty if it was chosen explicitly."""
+    """The evaluated partition, and a note if it was chosen because the config is part of a search."""
 
     name: str
     note: str = ""
@@ -124,7 +124,7 @@ def digest(questions: Sequence[Question]) -> str:
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by category and kind; small strata are merged."""
+    """Group the clusters by the category and kind of most of their questions; merge small strata."""
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():
         counts = Counter((question.category, kind(question)) for question in inside)

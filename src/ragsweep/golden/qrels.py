@@ -22,7 +22,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label; its relevance is a code of the file."""
+    """One label of a file, with the file's code for its relevance."""
 
     question: str
     evidence: Evidence
@@ -30,7 +30,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and for each question the number of labels without a grade."""
+    """Labels with their grades, and question id -> number of its labels whose code has no grade."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]

@@ -90,7 +90,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object; its parts are located by their path in it (``file:$.data[3]``)."""
+    """Read a file that is one JSON object, None after a fault; its parts are located by path (``file:$.data[3]``)."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
@@ -236,11 +236,11 @@ class Row:
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Read a list of objects, each at the place of this one."""
+        """Read a list of objects, all located at this row."""
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Read a list of objects, each located by its path from here."""
+        """Read a list of objects, each located by its path from this row."""
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 
