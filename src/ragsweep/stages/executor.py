@@ -30,7 +30,7 @@ class Listener:
         """Handle the start of a node's computation for ``rows`` rows."""
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Handle progress."""
+        """Handle the progress of a computation: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
         """Handle the result of one request of a node, as it arrives."""

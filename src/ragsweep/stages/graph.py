@@ -75,7 +75,7 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: of all configs, distinct ones, and unnecessary ones.
+    """Counts of stage runs: those of all configs (``asked``), distinct ones, and unnecessary ones (``stored``).
 
     ``seconds`` is the duration of the necessary ones; None without comparable measurements on this machine. ``rows`` is
     the highest number of answers or verdicts to compute, since equal requests are found only once they are assembled;
@@ -124,7 +124,7 @@ class Plan:
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the stage runs of configs, each given as its wanted nodes.
+    """Count the stage runs of configs, each of which is a sequence of wanted nodes.
 
     A run is unnecessary if its result exists, or if the results of all its readers exist.
     """

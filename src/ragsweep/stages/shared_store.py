@@ -77,7 +77,7 @@ class SharedStore(Store):
         return kept
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a part of a whole value that was stored by any machine; None without a valid one."""
+        """Return a piece of a node's value, such as a shard, that any machine has stored; None without a valid one."""
         value = super().piece(node, name)
         remote = f"pieces/{node.address}/{name}"
         if value is None and (data := self.remote.get(remote)) is not None:
@@ -86,7 +86,7 @@ class SharedStore(Store):
         return value
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a part of a whole value that is being computed to both halves."""
+        """Write a piece of a node's value, which is still being computed, to both halves."""
         super().keep_piece(node, name, value)
         with self._writing(f"a piece of {node.stage}"):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))

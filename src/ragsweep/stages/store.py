@@ -83,11 +83,11 @@ class Store:
         return False
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a stored part of a value whose computation was interrupted; None if there is none."""
+        """Return a stored piece of a node's value, such as a shard; None without a valid one."""
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a part of a whole value that is being computed."""
+        """Write a piece of a node's value, which is still being computed."""
         with self._writing(f"a piece of {node.stage}"):
             self._files.pieces(node.address).mkdir(exist_ok=True, mode=0o700)
             self._files.write(self._files.pieces(node.address) / name, pack(f"{node.address}/{name}", value))

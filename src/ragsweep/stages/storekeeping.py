@@ -116,7 +116,7 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times, the file's times without a row.
+    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times: the file's, if the database has no row.
     """
 
     sort: Sort
