@@ -34,7 +34,7 @@ class Exhaustive:
 
     @cached_property
     def words(self) -> list[frozenset[str]]:
-        """The stems of every chunk."""
+        """The stems of each chunk's content words."""
         return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:

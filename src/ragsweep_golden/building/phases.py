@@ -121,7 +121,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: first by the model, then the specific ones by rule."""
+    """Make answerable questions: those of the model, if there is one, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():

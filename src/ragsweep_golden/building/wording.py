@@ -46,7 +46,7 @@ PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for languag
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences except the first, as written: only a name is capitalised there."""
+    """Return the words of sentences, except each first word, as written: only names are capitalised there."""
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 

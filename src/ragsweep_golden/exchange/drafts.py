@@ -36,7 +36,7 @@ class FlatRecord(NamedTuple):
 
 
 class RecordDraft(NamedTuple):
-    """An entry whose texts are not located yet, and the fields of the record without a target."""
+    """An entry, the texts to locate as its evidence, and the record's fields that became notes or were dropped."""
 
     entry: dict[str, Any]
     passages: Sequence[tuple[str, str | None]] = ()

@@ -51,7 +51,7 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 
 
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
-    """Return the sentence around a label's quote, the quote without a corpus, or a whole document's text."""
+    """Return a label's text: the sentence around its quote, the whole document, or the quote if it is not found."""
     found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")

@@ -53,7 +53,7 @@ class Subject:
 
     @cached_property
     def answerable(self) -> list[Entry]:
-        """The kept entries that the corpus answers; conversation excluded."""
+        """The kept entries that the corpus answers, without conversational ones."""
         return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
 
     @cached_property
@@ -63,14 +63,14 @@ class Subject:
 
     @property
     def documents(self) -> Corpus:
-        """The corpus."""
+        """The corpus; raises NotMeasured without one."""
         if self.corpus is None:
             raise NotMeasured(NO_CORPUS)
         return self.corpus
 
     @property
     def chunking(self) -> Spans:
-        """The chunks of the corpus."""
+        """The chunks of the corpus; raises NotMeasured without any."""
         if self.spans is None:
             raise NotMeasured(NO_CORPUS)
         return self.spans
@@ -88,7 +88,7 @@ class Subject:
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
-        """The chunks that overlap the evidence of each answerable entry."""
+        """The indices of the chunks that overlap the evidence of each answerable entry."""
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 

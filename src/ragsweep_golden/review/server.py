@@ -49,7 +49,7 @@ class ReviewServer(ThreadingHTTPServer):
         return self.review.judge(given)
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; its task is empty if there is none."""
+        """Undo the last judgement; return its task ("" if there is none) and the task's earlier judgement."""
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}

@@ -1,4 +1,4 @@
-"""A review: the questions or passages to judge, and the judgements given so far."""
+"""A review: the questions or passages to judge, and the judgements so far."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -88,7 +88,7 @@ def references(entry: Entry) -> list[str]:
 
 
 def lacks_evidence(entry: Entry) -> bool:
-    """Return whether an entry is answerable but has no evidence; conversation excluded."""
+    """Return whether an entry needs evidence but has none; False for rejected and conversational ones."""
     is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
     return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
 
