@@ -56,7 +56,7 @@ class Requests:
 
     @cached_property
     def cluster(self) -> list[str]:
-        """The words of each question; questions of equal words form a cluster."""
+        """The words of each question; questions with the same words form a cluster."""
         return [" ".join(words(fold(one.question))) for one in self.traces]
 
     @cached_property
