@@ -46,7 +46,7 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether less than ``MIXED`` of the texts with a detected language are in the most frequent one."""
+        """Whether the share of the most frequent language, of the texts with a detected one, is below ``MIXED``."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 

@@ -100,12 +100,12 @@ class Coverage:
 
     @cached_property
     def covering(self) -> Numbers:
-        """The indices of the covering pairs among the marked pairs (pairs,)."""
+        """The index of each covering pair among the marked pairs (pairs,)."""
         return self._among_marked(self.question[self.evidence], self.chunk)
 
     @cached_property
     def touching(self) -> Numbers:
-        """The indices of the overlaps' pairs among the marked pairs (touches,)."""
+        """The index of each overlap's pair among the marked pairs (touches,)."""
         return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:

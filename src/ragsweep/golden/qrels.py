@@ -30,7 +30,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and question id -> number of its labels whose code has no grade."""
+    """Labels with their grades, and question id -> number of its labels that are omitted by the grade None."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
