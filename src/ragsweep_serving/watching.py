@@ -49,14 +49,14 @@ class Lack(NamedTuple):
 
 @dataclass(frozen=True)
 class Requests:
-    """Traces as columns next to the reference's."""
+    """Traces as columns that correspond to the reference's."""
 
     traces: Sequence[ServedTrace]
     known: frozenset[str]  # the words of the corpus
 
     @cached_property
     def cluster(self) -> list[str]:
-        """The words of each question; questions of equal words form a cluster."""
+        """The words of each question; questions with the same words form a cluster."""
         return [" ".join(words(fold(one.question))) for one in self.traces]
 
     @cached_property
@@ -71,7 +71,7 @@ class Requests:
 
     @cached_property
     def numbers(self) -> dict[str, list[float]]:
-        """The numbers of the reference, for the requests; a failed request has only its failure."""
+        """The reference's numbers, of the requests; one that failed at once has only ``failed`` and ``unknown``."""
         ended = [not one.failed or one.answer is not None or bool(one.steps) for one in self.traces]
         rows = [
             {
@@ -250,7 +250,7 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a drift is an alarm: slower is one, faster is not."""
+    """Return whether a difference is a drift, and not a harmless decrease, such as of latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 

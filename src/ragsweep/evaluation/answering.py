@@ -66,7 +66,7 @@ class QuestionKey(str):
 
     @property
     def wording(self) -> QuestionKey:
-        """The key of the question's wording only."""
+        """The key of the question's text and history alone."""
         return QuestionKey(self.text, self.history)
 
     @property
@@ -76,7 +76,7 @@ class QuestionKey(str):
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Return a question's key, with the first of its correct answers for a judge."""
+    """Return a question's key; with ``reference``, it includes the first correct answer, for judges."""
     answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
@@ -93,7 +93,7 @@ def request_key(request: Request) -> str:
 
 
 def case_key(case: Case) -> str:
-    """Hash a case."""
+    """Hash a case: equal cases share one judgement."""
     return content_hash(case._asdict())
 
 
@@ -101,18 +101,18 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack answers, judgements or the like as rows, without defaults and NaN."""
+    """Pack results as rows of JSON, without fields that are NaN or have their default."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Read rows of one kind that :func:`packed` wrote."""
+    """Read results of one kind from rows that :func:`packed` wrote."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 
 def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
-    """Price the usage of answers or judgements."""
+    """Return answers or judgements with the price of their usage."""
     return [item._replace(money=price(item.model, item.usage)) for item in items]
 
 
@@ -161,7 +161,7 @@ class ResultCollector:
         self._kept = time.monotonic()
 
     def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Accept the result of one row."""
+        """Accept the result of the row at an index; raise AssertionError if it has one, or if there is no such row."""
         assert 0 <= number < len(self._rows), f"there is no request {number}"
         assert number not in self._results, f"request {number} was answered twice"
         self._results[number] = item
@@ -191,7 +191,7 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request all rows; ``contents`` maps keys to requests. Results that precede a failure are kept."""
+    """Request the results of all rows; ``contents`` maps their keys to requests. Results before an error are stored."""
     results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
 
     def done(number: int, item: Any) -> None:

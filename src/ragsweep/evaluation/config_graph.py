@@ -77,13 +77,13 @@ class ConfigGraph:
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """List the nodes of the config itself."""
+        """The nodes of the config itself, without exact searches for comparison."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Map the nodes that produce an answer to their addresses, inputs first; "" if the config has none."""
+        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for those that it lacks."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
@@ -96,13 +96,13 @@ class ConfigGraph:
 
     @property
     def asked(self) -> tuple[Node, ...]:
-        """List the nodes of routes, answers, and verdicts."""
+        """The nodes of the route, the answers and the verdicts, with repetitions."""
         repeated = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
         return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values(), *repeated)
 
     @property
     def wanted(self) -> tuple[Node, ...]:
-        """List the nodes that an evaluation needs."""
+        """The nodes that an evaluation needs, including exact searches."""
         return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 
@@ -113,5 +113,5 @@ def corpus_node(corpus: Corpus) -> Node:
 
 
 def chunks_of(graph: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
-    """Join a chunking's spans with their texts."""
+    """Return the chunks of a graph's context; ``get`` returns the value of a node."""
     return Chunks(get(graph.corpus), get(graph.chunks), graph.chunks.address)

@@ -46,13 +46,13 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether more than a few texts are in other languages."""
+        """Whether the share of the most frequent language, of the texts with a detected one, is below ``MIXED``."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect a corpus's language from evenly spaced documents, the same in every process."""
+    """Detect a corpus's language from evenly spaced documents, which are the same in every process."""
     return sample_language(corpus.texts)
 
 

@@ -33,7 +33,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
-    """Fill in the expected and the highest cost of each stage's calls; stages without calls cost nothing."""
+    """Add the expected and the highest cost of calls to the stages of a plan; stages without calls cost nothing."""
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
     # Rows with unknown keys are counted by the address of their reader, which precedes each.

@@ -77,7 +77,7 @@ class Evaluator:
     """Evaluate configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # later latency measurements are never repeated
+    began: float = field(default_factory=time.time)  # latency measured later is never measured again
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -85,7 +85,7 @@ class Evaluator:
         return self.evaluate_with_artifacts(experiment).result
 
     def evaluate_with_artifacts(self, experiment: Experiment) -> Evaluation:
-        """Run the config and score it, also for a tracker. Latency is measured last, when everything is warm."""
+        """Run the config, score it, and prepare a tracker's artifacts; latency is measured once everything is warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
@@ -276,7 +276,7 @@ def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
 
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
-    """Return the identity of questions and corpus."""
+    """Return the digests, counts and peculiarities of the questions and the corpus."""
     questions, division = dataset.golden.questions, dataset.division
     divided: dict[str, Any] = {}
     if division is not None:

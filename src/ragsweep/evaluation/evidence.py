@@ -33,7 +33,7 @@ BLOCK = 2**22
 
 
 class Overlaps(NamedTuple):
-    """The overlaps of places and chunks: one row per pair, with the number of shared characters, sorted by place."""
+    """The overlaps of places and chunks: one row per pair, with the shared span, sorted by place."""
 
     place: Numbers
     chunk: Numbers
@@ -42,7 +42,7 @@ class Overlaps(NamedTuple):
 
 
 class EvidenceTokens(NamedTuple):
-    """Pairs of a question and a chunk that overlaps its evidence, with the number of the chunk's tokens in it."""
+    """Pairs of a question and a chunk that overlaps its evidence, with the number of tokens in the overlap."""
 
     question: Numbers
     chunk: Numbers
@@ -51,13 +51,13 @@ class EvidenceTokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The chunks that cover each relevant evidence (grade > 0) of all questions; computed once per chunking.
+    """The chunks that cover each relevant piece of evidence (grade > 0); computed once per chunking.
 
     ``evidence`` and ``chunk`` are the covering pairs.
     """
 
     questions: Sequence[Question]
-    question: Numbers  # (evidences,): the question of each piece
+    question: Numbers  # (evidences,): the index of each piece's question
     grade: NDArray[np.float64]  # (evidences,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
@@ -69,7 +69,7 @@ class Coverage:
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find the first rank, from 1, whose chunk covers a piece of evidence (evidences,); 0 if none."""
+        """Find the first rank, from 1, of a chunk that covers each piece of evidence (evidences,); 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
@@ -91,7 +91,7 @@ class Coverage:
         return ranks
 
     def first(self, ranks: Numbers) -> Numbers:
-        """Return, for each evidence, the first of the ranks from :meth:`ranks` at which it is covered."""
+        """Return the first rank that covers each piece of evidence, from the result of :meth:`ranks`; 0 if none."""
         covering = ranks[self.covering]
         never = np.iinfo(np.int64).max
         first = np.full(len(self.question), never)
@@ -100,12 +100,12 @@ class Coverage:
 
     @cached_property
     def covering(self) -> Numbers:
-        """The positions of the covering pairs among the marked ones (pairs,)."""
+        """The index of each covering pair among the marked pairs (pairs,)."""
         return self._among_marked(self.question[self.evidence], self.chunk)
 
     @cached_property
     def touching(self) -> Numbers:
-        """The positions of the touches among the marked pairs (touches,)."""
+        """The index of each overlap's pair among the marked pairs (touches,)."""
         return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
@@ -114,7 +114,7 @@ class Coverage:
 
 
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
-    """Find the chunks that cover each relevant evidence.
+    """Find the chunks that cover each relevant piece of evidence.
 
     A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of its characters. If no chunk
     does, the chunks with the most characters do, so that no label is lost with small chunks. Any chunk of a document

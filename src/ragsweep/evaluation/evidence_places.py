@@ -16,9 +16,9 @@ Row = tuple[int, int, int, int, bool]
 
 
 class Label(NamedTuple):
-    """A relevant evidence, and the question that it belongs to."""
+    """A relevant piece of evidence, and its question."""
 
-    n: int  # of the question
+    n: int  # the question's index
     evidence: Evidence
     where: str  # "file:line", for messages
 
@@ -48,7 +48,7 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 
 @memoize_by_identity
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
-    """Find the passages of all relevant labels by label, document and start, once for all chunkings of a corpus.
+    """Find the passages of all relevant labels, sorted by label, document and start; cached for all chunkings.
 
     If passages may be repeated, an anchor also marks every other document in which it occurs. Raises InputError for
     labels that name unknown documents and anchors that do not occur, all of them together.

@@ -1,4 +1,4 @@
-"""The path of each evidence through the stages of one config, and the scores of each leg of a hybrid alone."""
+"""The path of each piece of evidence through the stages of one config, and the scores of each leg of a hybrid alone."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ class TracedStages:
 def trace_evidence(
     view: EvaluationView, coverage: Coverage, threshold: float, stages: TracedStages, metrics: Sequence[Metric]
 ) -> EvidenceRanks:
-    """Trace every evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
+    """Trace every piece of evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
 
-    A leg alone has the config's ``top_k`` and budget. ``threshold``: the share of an evidence that covers it.
+    A leg alone has the config's ``top_k`` and budget. ``threshold``: the minimum share of a passage that covers it.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0

@@ -24,9 +24,9 @@ class Experiment:
     graph: ConfigGraph
     top_k: int
     metrics: tuple[Metric, ...]
-    threshold: float  # share of an evidence's characters that a chunk must contain to cover it
+    threshold: float  # minimum share of a passage's characters in a chunk that covers it
     signature: str
-    coverage: float = 0.0  # share of a metric's questions that must be scored
+    coverage: float = 0.0  # minimum share of a metric's questions that must be scored
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
     price: Pricing = no_prices
     currency: str = ""
@@ -34,7 +34,7 @@ class Experiment:
 
     @property
     def wanted(self) -> list[Wanted]:
-        """List the nodes that the evaluation needs, with their rows."""
+        """The nodes that the evaluation needs, with their rows."""
         table, graph = tabulate(self.dataset.golden.questions), self.graph
         wanted = [Wanted(graph.context, table.queries)]
         wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]

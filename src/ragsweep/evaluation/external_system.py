@@ -37,7 +37,7 @@ UNKNOWN = "unknown:"
 
 
 class ContextPlace(NamedTuple):
-    """The document of a context, and its characters."""
+    """The location of a context: its document's position in the corpus, and the range of its characters."""
 
     document: int
     start: int
@@ -61,7 +61,7 @@ class AlignedContext:
     rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return some questions' contexts as rankings; without scores of the system, scores decrease from 1 by rank."""
+        """Return some questions' contexts as rankings; without scores of the system, a chunk scores 1 / rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -78,7 +78,7 @@ def align_contexts(
     whole: Sequence[str] = (),
     scores: Sequence[Sequence[float]] = (),
 ) -> AlignedContext:
-    """Locate every context.
+    """Locate every context of a system in the corpus.
 
     A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
     that document like an anchor (``resolve``), without a leading title; a text under any other name is located in all
@@ -184,13 +184,13 @@ class ExternalSystem:
     system: BuiltPart
     questions: Sequence[QuestionKey]
     depth: int
-    documents: Sequence[str] = ()  # searched for evidence
+    documents: Sequence[str] = ()  # ids of the documents with evidence, which are always chunks
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Build the stages; a system's whole context counts, regardless of ``top_k``."""
+    """Build the graph of an external system, whose whole context counts, regardless of ``top_k``."""
     corpus, system = corpus_node(parts.corpus), parts.system
     respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
     aligned = _aligned_node(parts, corpus, respond)

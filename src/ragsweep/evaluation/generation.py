@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def query_node(query: BuiltPart) -> Node:
-    """Write the query of every question, keyed by the question's wording."""
+    """Make the node of the written queries, keyed by the questions' wording."""
     parameters = dict(query.spec.parameters)
     for name, unread in traits_of(query.value).unread.items():  # of nested parts, without effect on the query
         if isinstance(parameters.get(name), Spec):
@@ -75,7 +75,7 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""Reasons for skipping a case without a field that the metric uses."""
+"""Field that a metric uses -> the reason for skipping a case without it."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Context:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """List the nodes as inputs."""
+        """The nodes, in their order as inputs."""
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
@@ -122,13 +122,13 @@ class Answering:
     context: Context
     generator: BuiltPart | None = None
     system_answer: Node | None = None  # the answers of an external system
-    replicate: int = 0  # the number of this repetition
+    replicate: int = 0  # the index of this repetition; 0 for the first answers
     contents: dict[str, Any] = field(default_factory=dict)
     """Requests and cases by hash, the key of a row; filled by the reading stage in the same process."""
 
     @cached_property
     def generate(self) -> Node | None:
-        """Build the node of the generator's answers to requests."""
+        """The node of the generator's answers to requests; None without a generator."""
         if self.generator is None:
             return None
         part, contents, spec = self.generator.value, self.contents, self.generator.spec
@@ -144,7 +144,7 @@ class Answering:
 
     @cached_property
     def answer(self) -> Node | None:
-        """Build the node of this config's answers, by question."""
+        """The node of this config's answers, by question; None if it has none."""
         generate = self.generate
         if generate is None:
             return self.system_answer
@@ -169,7 +169,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the further repetitions of all answers, with the verdicts that depend on them."""
+        """Build the repetitions after the first answers, with the verdicts that depend on them; empty without any."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -180,7 +180,7 @@ class Answering:
     def paid_stages(
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
-        """List the paid stages: the generator, if any, and the judges, with what their verdicts read."""
+        """List the paid stages: the generator, if any, and the judges, with the fields that their requests contain."""
         judged = [
             (metrics[name].value, node)
             for some in (verdicts, *(one.verdicts for one in repeated))

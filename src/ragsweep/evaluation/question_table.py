@@ -66,22 +66,22 @@ class QuestionTable:
 
     @cached_property
     def texts(self) -> Sequence[str]:
-        """The search text of each question: its own text, or the written query."""
+        """The search text of each question: the written query, else the golden set's query, else its own text."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
 
     def written_address(self, address: str) -> str:
-        """Return the address of rankings of these search texts, given their stage's address."""
+        """Return the address of the rankings of these search texts, derived from their stage's address."""
         return content_hash([address, self.written]) if self.written else address
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        """The distinct search texts."""
+        """The search texts of the questions that need retrieval."""
         return tuple(self.texts[n] for n in self.rows.tolist())
 
     @cached_property
     def probed(self) -> tuple[str, ...]:
-        """The texts whose latency is measured."""
+        """The search texts whose latency is measured."""
         return sample(self.queries)
 
     @cached_property
@@ -97,17 +97,17 @@ class QuestionTable:
 
     @cached_property
     def judged(self) -> tuple[QuestionKey, ...]:
-        """The same with a correct answer each, for judges."""
+        """The keys of ``answered``, each with a correct answer, for judges."""
         return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
     def wordings(self) -> tuple[QuestionKey, ...]:
-        """The same as keys of the wording alone."""
+        """The keys of ``answered``, by wording alone."""
         return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
-        """The numbers of the questions to search for that have a history."""
+        """The indices of the questions that need retrieval and have a history."""
         return np.array([n for n in self.rows.tolist() if self.questions[n].history], dtype=np.int64)
 
     def _rows(self) -> Iterator[tuple[Question, bool, str]]:
@@ -139,7 +139,7 @@ class QuestionTable:
 
     @cached_property
     def labels(self) -> dict[str, list[str]]:
-        """Each label, category first, with the questions' values; empty where a question has none."""
+        """Each label, category first, with the questions' values; "" where a question has none."""
         others = sorted({label for question in self.questions for label in question.labels} - {"category"})
         return {
             "category": [question.category for question in self.questions],
@@ -148,7 +148,7 @@ class QuestionTable:
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Numbers]]:
-        """The labels that group the questions: label -> value -> numbers of the questions."""
+        """The labels with 2 to ``MOST_GROUPS`` values: label -> value -> indices of its questions."""
         grouped = {}
         for label, values in self.labels.items():
             names = in_order(sorted({value for value in values if value}))
@@ -215,13 +215,13 @@ def chunk_text(corpus: Corpus, name: str) -> str:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return the first characters of a text on one line."""
+    """Return at most ``most`` characters of a text, on one line, followed by an ellipsis if it is longer."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[:most].rstrip()} ..."
 
 
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
-    """Raise InputError for labels whose column is already taken."""
+    """Raise InputError for labels with the name of a metric or of a fixed column."""
     faults = Faults()
     first = {label: question.where for question in reversed(table.questions) for label in question.labels}
     for label, where in first.items():
@@ -238,7 +238,7 @@ def tabulate_results(
     names: ChunkNames,
     failed: NDArray[np.bool_],
 ) -> dict[str, list[Any]]:
-    """Return the columns of single values: labels, retrieved evidence, the answer, and every score.
+    """Return the columns of a config's results: labels, retrieved evidence, the answer, and every score.
 
     ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is unmeasured.
     """
@@ -282,7 +282,7 @@ def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
 
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
-    """Return the unscored metrics and reasons of each question; equal rows are one object."""
+    """Return each question's unscored metrics with the reasons; equal rows are one object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]

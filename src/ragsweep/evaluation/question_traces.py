@@ -16,7 +16,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""Number of distinct sampled questions, among those whose latency is measured."""
+"""Number of search texts whose questions are traced in a sample, among those whose latency is measured."""
 
 LISTED = 10
 """Minimum number of chunks listed in a span, if available."""
@@ -39,7 +39,7 @@ class QuestionTracer:
     summaries: Mapping[str, Summary]
 
     def trace(self, table: QuestionTable) -> list[dict[str, Any]]:
-        """Trace the questions that the config chooses; most configs choose none."""
+        """Trace the questions that ``tracking.traces`` selects; none by default."""
         which = (self.config.get("tracking") or {}).get("traces")
         return [self._trace(n, table) for n in self._chosen(which, table)]
 

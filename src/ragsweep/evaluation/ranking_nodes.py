@@ -23,7 +23,7 @@ PAIRS = 256
 def ranking_node(
     stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Compute, label: str = "", stored: bool = True
 ) -> Node:
-    """Make a rows node of rankings; a failed one is not stored."""
+    """Make a rows node of rankings; a ranking whose search failed is not stored."""
     return Node(
         stage, spec, inputs, compute, "rows", label, Rankings, stored=stored, cacheable=lambda found: ~found.failed
     )
@@ -62,7 +62,7 @@ def drop_scores(found: Node, least: float | None) -> Node:
 
 
 def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]:
-    """Return the keys of the pairs of each query and its first candidates."""
+    """Return, for each query, the keys of its pairs with its first candidates."""
     found = zip(rows, ranking.positions[:, :candidates], strict=True)
     return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in found]
 
@@ -86,7 +86,7 @@ def pair_node(
 
 
 def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
-    """Order the first candidates by their pair scores; the rest keep their order."""
+    """Make the node that orders the first candidates by their pair scores; the rest keep their order."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         ranking: Rankings = work.get(first, rows)
@@ -97,7 +97,7 @@ def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
 
 
 def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
-    """Replace found chunks by the parents that contain them."""
+    """Make the node that replaces ranked chunks by the parents that contain them."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         narrow: Rankings = work.get(ranking, rows)
@@ -109,7 +109,7 @@ def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
 
 
 def cut_to_context(ranking: Node, counts: Node, top_k: int, budget: int | None) -> Node:
-    """Cut rankings to the first ``top_k`` chunks, and to a token budget, if there is one."""
+    """Make the node that cuts rankings to the first ``top_k`` chunks, and to a token budget, if there is one."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         first = work.get(ranking, rows).first(top_k)

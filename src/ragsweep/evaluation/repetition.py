@@ -25,7 +25,7 @@ _OF_FIRST = {"latency", "exact"}
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
-    """Return the view of every repetition, first answers first; without repetitions only these."""
+    """Return the view of every repetition, beginning with that of the first answers."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
@@ -114,7 +114,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Describe how many questions lack the score of a failed repetition; empty if none."""
+    """Describe how many questions lack the score of a failed repetition; nothing if none does."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

@@ -27,7 +27,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views``: one per repetition of the answers; ``lost``: metric -> questions scored without a failed repetition.
+    ``views``: one per repetition of the answers; ``lost``: metric -> number of questions with a failed repetition.
     """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
@@ -97,7 +97,7 @@ def cut_share(embeddings: Embeddings) -> float:
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum the cost of answers and verdicts when first computed; results shared by questions count once."""
+    """Sum the usage and cost of calls by stage, as first computed; results shared by questions count once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
         items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]

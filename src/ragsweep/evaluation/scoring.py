@@ -75,7 +75,7 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; return the exception and its place if the metric fails."""
+    """Score every question; if the metric fails, return the exception and its place as text."""
     try:
         scores = metric.score(view)
         return scores if is_ours(metric) else _checked(scores, len(view.questions), metric.bounds)
@@ -108,7 +108,7 @@ class Failures(NamedTuple):
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
 ) -> dict[int, str]:
-    """Return the reasons of failed searches by question number, including reranking and exact searches."""
+    """Return the reasons of failed searches by question index, including reranking and exact searches."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
@@ -133,7 +133,7 @@ def find_failures(
 
 
 def is_ours(metric: object) -> bool:
-    """Return whether a metric belongs to this package."""
+    """Return whether a metric's class is part of ragsweep."""
     return type(metric).__module__.startswith("ragsweep.")
 
 

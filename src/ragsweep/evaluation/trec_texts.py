@@ -14,17 +14,17 @@ from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
 
 class LazyTexts(Mapping[str, str]):
-    """Rankings by address; their texts are generated lazily."""
+    """Texts of runs or qrels by address; each is written when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
 
     def __getitem__(self, name: str) -> str:
-        """Write one text."""
+        """Write the text at an address."""
         return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        """List the names without generating texts."""
+        """Iterate over the addresses, without writing the texts."""
         return iter(self._makers)
 
     def __len__(self) -> int:
@@ -50,8 +50,8 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
     The questions whose search ``failed`` are omitted: tools score 0 where a run lacks a question of the qrels.
 
-    Chunks have the same names as in runs. If several chunks cover one evidence, each is relevant, and tools without
-    pieces of evidence count each of them; our metrics credit the first.
+    Chunks have the same names as in runs. If several chunks cover one piece of evidence, all are relevant,
+    and other tools count each of them; our metrics credit the first.
     """
     found: dict[str, dict[str, float]] = {}
     named = names.of(coverage.chunk.astype(np.int32)[:, None])
@@ -64,7 +64,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return runs by evidence, keyed by the address of the ranking and of a context cut by a budget."""
+    """Return runs by evidence: for the address of the ranking and, if a budget cuts it, for that of the context."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -99,7 +99,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed: Collection[int] = ()) -> LazyTexts:
-    """Return the qrels of runs by evidence, which are the same for each."""
+    """Return the qrels by evidence for the address of each run; all are the same."""
     return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage, failed)))
 
 

@@ -50,7 +50,7 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
     """Read all pages in a folder, recursively, with their relative paths as ids; unreadable pages are faults.
 
     ``exclude``: patterns of ids to skip, where ``*`` also matches slashes; None: the caller has no such key, and
-    messages do not mention it. Also returns notes on skipped files, and on pages whose text may differ from the print.
+    messages do not mention it. Also returns notes on skipped files, and on pages whose text may be misread.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}

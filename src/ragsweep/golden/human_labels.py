@@ -49,7 +49,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raise InputError, with the lines, for labels outside the bounds (lowest, highest) of their metric.
 
-    If all labels of a metric are 0 or 1, they mark right and wrong, regardless of its bounds.
+    If all labels of a metric are 0 or 1, they mean wrong and right, and its bounds do not apply.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():

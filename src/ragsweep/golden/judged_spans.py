@@ -1,8 +1,8 @@
 """Match retrieved chunks with labels, and bound the effect of unjudged chunks.
 
 Chunks and labels are spans of the corpus, so that configs with different chunkers are compared by the same labels. A
-label covers a chunk as in an evaluation: the chunk has half of the label's characters, or any part of a document
-labelled as a whole. Documents in ``distractors`` are judged not relevant.
+label covers a chunk if they share at least half of the shorter one's characters; a label of a whole document covers
+all of its chunks. Documents in ``distractors`` are judged not relevant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
-    """Find a question's labels in the corpus; omit labels that do not occur in it."""
+    """Find a question's labels in the corpus, each at its first occurrence; omit labels that do not occur."""
     labels = []
     for one in evidence:
         if (position := corpus.position.get(one.document)) is None:
@@ -48,7 +48,7 @@ def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corp
 
 
 def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
-    """Return whether a label judges a chunk."""
+    """Return whether a label covers a chunk, and so judges it."""
     if label.place.document != chunk.document:
         return False
     shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)
@@ -73,7 +73,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG of a ranking, each label credited once; two labels in one chunk count as at two ranks."""
+    """Return the nDCG of a ranking, 0 without relevant labels; labels in one chunk are credited at one rank each."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -85,22 +85,22 @@ def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 
 
 def discount(rank: int) -> float:
-    """Return the discount of a rank, from 1."""
+    """Return the discount of a rank, counted from 1: 1 / log2(rank + 1)."""
     return float(1 / np.log2(rank + 1))
 
 
 def ideal(grades: Sequence[float], depth: int) -> float:
-    """Return the gain of the ideal ranking."""
+    """Return the discounted cumulative gain of the ideal ranking of these grades."""
     return sum(grade * discount(rank) for rank, grade in enumerate(sorted(grades, reverse=True)[:depth], start=1))
 
 
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the bounds of the nDCG difference, candidate minus baseline, over all relevances of unjudged chunks.
+    """Return the bounds of the nDCG difference, candidate minus baseline, over all judgements of unjudged chunks.
 
     The number of relevant chunks determines the ideal ranking, and the difference is a sum over the relevant chunks:
-    its minimum consists of the smallest terms. All numbers are tried.
+    its minimum consists of the smallest terms. Every number of relevant chunks is tried.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

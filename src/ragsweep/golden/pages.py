@@ -54,7 +54,7 @@ _DOCUTILS = {
 class Page(NamedTuple):
     """Title and text of a file; each may be empty.
 
-    ``starts``: the offset of each page of a paged file; ``doubts``: pages whose text may differ from the print.
+    ``starts``: the offset of each page of a paged file; ``doubts``: a description of pages whose text may be misread.
     """
 
     title: str
@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by its suffix, one of ENDINGS; an error is added to the faults, with the way out."""
+    """Read a file by its suffix, one of ENDINGS; an error adds a fault with a remedy, and returns an empty page."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:

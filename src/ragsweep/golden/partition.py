@@ -31,7 +31,7 @@ SMALLEST = 4
 
 
 class ChosenPartition(NamedTuple):
-    """The evaluated partition, and a note on it, empty if it was chosen explicitly."""
+    """The evaluated partition, and a note if it was chosen because the config is part of a search."""
 
     name: str
     note: str = ""
@@ -66,7 +66,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
-    """Keep the questions of one side, "tune" or "holdout", of a sample, ``drawn``, or of the whole dataset.
+    """Keep the questions of one side, "tune" or "holdout", from the sample ``drawn`` or, if None, the whole dataset.
 
     The side of each question depends on all questions, not on the sample that ``dataset.limit`` draws: a question that
     a search used in a small sample is not in the holdout of a larger one. Raises InputError if no questions remain.
@@ -124,7 +124,7 @@ def digest(questions: Sequence[Question]) -> str:
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by category and kind; small strata are merged."""
+    """Group the clusters by the category and kind of most of their questions; merge small strata."""
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():
         counts = Counter((question.category, kind(question)) for question in inside)

@@ -1,4 +1,4 @@
-"""Read the text of a PDF's pages, and find pages whose text probably differs from the print."""
+"""Read the text of a PDF's pages, and find pages that were probably misread."""
 
 import re
 from collections import Counter
@@ -42,7 +42,7 @@ def _uncut(text: str) -> str:
 
 
 def doubts(pages: Sequence[str]) -> str:
-    """Name the pages without text and those whose words look joined; empty if there are none."""
+    """Describe the pages without text and those whose words look joined; "" if there are none."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]

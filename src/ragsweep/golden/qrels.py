@@ -22,7 +22,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label; its relevance is a code of the file."""
+    """One label of a file, with the file's code for its relevance."""
 
     question: str
     evidence: Evidence
@@ -30,7 +30,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and for each question the number of labels without a grade."""
+    """Labels with their grades, and question id -> number of its labels that are omitted by the grade None."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
@@ -46,7 +46,7 @@ class Grades:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Raise ConfigError unless every grade is a number or null; call this before reading."""
+        """Return the grades; raise ConfigError unless each is a number or null. Call this before reading."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):

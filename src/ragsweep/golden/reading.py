@@ -90,7 +90,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object; its parts are located by their path in it (``file:$.data[3]``)."""
+    """Read a file that is one JSON object, None after a fault; its parts are located by path (``file:$.data[3]``)."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
@@ -180,7 +180,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Read a text."""
+        """Read a text; the default if it is missing or has another type."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
@@ -212,12 +212,12 @@ class Row:
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Read true or false."""
+        """Read true or false; the default if it is missing or has another type."""
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Read a finite number."""
+        """Read a number up to 1e9 in size; the default if it is missing or invalid."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
@@ -225,22 +225,22 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Read a whole number of 0 or more."""
+        """Read a whole number of 0 or more; None if it is missing or has another type."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of texts."""
+        """Read a list of texts; empty if it is missing, and without items of other types."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Read a list of objects, each at the place of this one."""
+        """Read a list of objects, all located at this row."""
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Read a list of objects, each located by its path from here."""
+        """Read a list of objects, each located by its path from this row."""
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 

@@ -96,7 +96,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Parse a number in ASCII digits, else NaN; ``float`` also accepts ``1_0`` and the digits of other scripts."""
+    """Parse a number in ASCII digits, else NaN; ``float`` would accept ``1_0`` and the digits of other scripts."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
@@ -112,7 +112,7 @@ def is_structure(text: str) -> bool:
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the texts of a text, a number, a list of these, or an answer in SQuAD's or TriviaQA's format.
+    """Return the distinct texts of a value: a text, a number, a list of these, or an answer of SQuAD or TriviaQA.
 
     Blank texts are omitted. Raises ValueError for any other structure.
     """

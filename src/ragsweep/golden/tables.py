@@ -19,9 +19,9 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """The column of each ``known`` field of a table: its own name, or the name ``given`` in the config at ``key``.
+    """The column of each ``known`` field of a table: the field's name, or the one ``given`` in the config at ``key``.
 
-    ``needed`` and given fields must have a column.
+    ``needed`` and given fields must have a column. Raises ConfigError for a given field that is not known.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:

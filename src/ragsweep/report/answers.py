@@ -1,4 +1,4 @@
-"""Tables of answers: confusion of answered and unanswerable, effect of context, risk and coverage."""
+"""Statements and files on answers: outcomes by kind of question, effect of context, abstention, and distractors."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -113,7 +113,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
 
 
 def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
-    """Yield the effect of a known distractor in the context."""
+    """Yield the effect of a known distractor in the context; nothing for None."""
     if found:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
         text = (

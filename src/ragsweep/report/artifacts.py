@@ -21,8 +21,8 @@ def artifacts(
 ) -> dict[str, bytes]:
     """Return all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
-    ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no conclusion, and
-    neither has a sweep without any comparison yet.
+    ``sweep`` contains the facts of the sweep as a whole, or just its name. ``conclusion`` is None for a single config;
+    one without a comparison is ignored.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None

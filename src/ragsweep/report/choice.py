@@ -25,7 +25,7 @@ NOTABLE = 1.5
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the recommended config, its expected gains, and caveats."""
+    """Yield the recommended config, its expected gains and caveats, or the reason why there is no choice."""
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")

@@ -75,7 +75,10 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 
 
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
-    """Return a config's improvement on the reference: positive is better, whatever the metric's direction."""
+    """Return a config's improvement on the reference, positive if better, with its interval.
+
+    If amounts are compared as ratios, the interval is NaN, and ``ratio`` is that of the config to the reference.
+    """
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
         ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
@@ -87,7 +90,7 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
 
 
 def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the comparison in JSON types, without the numbers of single configs."""
+    """Return the comparison in JSON types, without each config's scores; ``metric`` is None without a comparison."""
     lines, verdict = result_texts(conclusion), conclusion.compared
     if verdict is None:
         return {"lines": lines, "metric": None}

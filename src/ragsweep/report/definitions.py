@@ -8,7 +8,7 @@ from ragsweep.core.trust import find_class
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Return a sentence on each named metric, except for classes without one and classes that cannot be imported."""
+    """Map each named metric to the first sentence of its docstring; omit those without one, and failed imports."""
     nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
     found: dict[str, str] = {}
     for key, node in nodes.items():

@@ -28,7 +28,10 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 
 
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the verdicts on the other configs, the questions needed to show a lead, and the unseen losses."""
+    """Yield the verdicts on the other configs, the number of questions that would show a lead, and possible losses.
+
+    Yields nothing without a comparison, or if all configs have equal scores.
+    """
     verdict = conclusion.deciding
     if not isinstance(verdict, SweepComparison) or not verdict.differences.apart.any():
         return

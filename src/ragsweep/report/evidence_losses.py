@@ -28,7 +28,7 @@ PASSED = {
     stages.TOP_K: "in the first top_k",
     stages.BUDGET: "within the budget",
 }
-"""The state of evidence that a stage did not lose."""
+"""Stage -> the state of evidence that it did not lose."""
 
 
 def loss_facts(result: Result) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def loss_facts(result: Result) -> dict[str, Any]:
 
 
 def funnel_rows(found: Funnel) -> list[list[str]]:
-    """Return one row per stage: its description, how much of the evidence remains, and how much is lost there."""
+    """Return one row per stage (description, evidence left, evidence lost), and one on solved questions, if known."""
     rows = [[PASSED[one.stage], f"{one.left:,}", f"{one.lost:,}" if one.lost else ""] for one in found.stages]
     if found.solved or found.unsolved:
         total = found.solved + found.unsolved
@@ -61,7 +61,7 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 
 
 def funnel_sentences(found: Funnel) -> Iterator[str]:
-    """Yield the effects of changing single stages, the largest gains first."""
+    """Yield the effects of changing single stages, the largest gains first, and a sentence on phantom hits."""
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])
     demoting = [one for one in found.counterfactuals if one.change == stages.FUSION and one not in gaining[:MOST]]
@@ -134,7 +134,7 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
 
 
 def degraded_statements(found: DegradedSlices | None) -> Iterator[Statement]:
-    """Yield the slices where a leg alone is better than a config."""
+    """Yield a sentence on each slice where a leg alone is better than the config; nothing for None."""
     if found:
         for one in found.slices:
             yield Statement("", slice_sentence(found.metric, one, short(found.config)), vars(one))

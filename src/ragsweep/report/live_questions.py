@@ -13,9 +13,9 @@ LONGEST = 60
 
 
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
-    """Describe the result of a request, an Answer or a Response, on one line.
+    """Return a function that describes the result of a request, an Answer or a Response, on one line.
 
-    Keywords are matched as in the config's metric ``keyword_coverage``, else as whole words.
+    Keywords are matched as in the config's metric ``keyword_coverage`` or, without it, as whole words.
     """
     asked = {(one.text, tuple(one.history)): one for one in reversed(questions)}
     metric = next((one for one in metrics if isinstance(one, KeywordCoverage)), KeywordCoverage())

@@ -15,7 +15,7 @@ BARE = ("none", "null", "default", "")
 
 
 def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str]) -> list[str]:
-    """Name each config by the settings that differ among all: ``hybrid_rrf k=50 k1=1.98 +late``; "" if none do.
+    """Name each config by the settings that differ between configs: ``hybrid_rrf k=50 k1=1.98 +late``; "" if none do.
 
     Args:
         configs: Key -> value, as text, of each config's settings.
@@ -72,7 +72,7 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round the fractions in a name to three digits: 0.30000000000000004 becomes 0.3."""
+    """Round the fractions in a name to ``digits`` significant digits or integers: 0.30000000000000004 becomes 0.3."""
     return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
 
 
@@ -81,9 +81,9 @@ def _whole_digits(number: str) -> int:
 
 
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
-    """Name the jobs of a sweep by number, counted from 1, and label: ``#3 top_k=10``.
+    """Prefix the label of each job with its number, counted from 1: ``#3 top_k=10``.
 
-    Fractions have three digits, or as many as distinguish the configs.
+    Fractions have three significant digits, or as many as distinguish the configs.
     """
     digits = 3
     while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):
@@ -97,7 +97,7 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Round a name's numbers and shorten a long name: a config's after a whole setting, else in the middle."""
+    """Round a name's numbers; shorten a long name of a numbered config after a whole setting, others in the middle."""
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."
@@ -105,7 +105,7 @@ def short(name: str) -> str:
 
 
 def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
-    """Read values as numbers; None unless all are finite."""
+    """Read values as numbers; None if there are none, or if one is not a finite number."""
     try:
         found = tuple(map(float, values))
     except ValueError:

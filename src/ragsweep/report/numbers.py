@@ -13,7 +13,7 @@ LARGEST = math.log(sys.float_info.max)
 
 
 def cell(summary: Summary | None) -> str:
-    """Format a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
+    """Format a value with its interval: ``.61 [.53, .69]``, ``9.1 ms [8.7, 9.6]``; ``-`` if not measured."""
     if summary is None or not math.isfinite(summary.value):
         return NOT_MEASURED
     unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
@@ -38,7 +38,7 @@ def number(value: float, unit: str = "") -> str:
 
 
 def signed(value: float, unit: str = "") -> str:
-    """Format a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
+    """Format a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN and infinity."""
     if not math.isfinite(value):
         return NOT_MEASURED
     if abs(value) < ROUNDING:
@@ -50,7 +50,7 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the number of decimals needed to show the sign of a number."""
+    """Return the number of decimals, at least ``digits``, with which a number other than 0 is not rounded to 0."""
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits
@@ -89,7 +89,7 @@ def chance(p: float) -> str:
 
 
 def spelled(number: float) -> str:
-    """Format a size: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
+    """Format a size in bytes: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
     if not math.isfinite(number):
         return NOT_MEASURED
     for unit in ("B", "kB", "MB", "GB"):
@@ -111,7 +111,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Format an age in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-``: unknown."""
+    """Format an age in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-`` for NaN and infinity."""
     if not math.isfinite(seconds):
         return NOT_MEASURED
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -121,7 +121,7 @@ def ago(seconds: float) -> str:
 
 
 def about(seconds: float | None) -> str:
-    """Format an expected duration; None, NaN and infinity: unknown."""
+    """Format an expected duration in seconds; ``time unknown`` for None, NaN and infinity."""
     if seconds is None or not math.isfinite(seconds):
         return "time unknown"
     return "less than 1 s" if seconds < 1 else f"about {duration(round(seconds))}"

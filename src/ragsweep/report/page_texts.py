@@ -7,7 +7,7 @@ from ragsweep.core.results import Result, Summary
 from ragsweep.core.secrets import Secrets
 
 PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
-"""Returns the chat messages (role, content) for a question's id and the chunks of its context."""
+"""Returns the chat messages (role, content) for a question's id and the names of the chunks in its context."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ragsweep.stats.verdict import shown_kind
 
 
 class PairRows(NamedTuple):
-    """The rows of a pair: candidate minus baseline, in each metric's unit and direction."""
+    """The comparison of a pair as rows; a difference is candidate minus baseline, in the metric's unit."""
 
     metrics: list[Row]
     slices: list[Row]  # one per metric and value of a label

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WORTH_A_LINE = 1.0
-"""Minimum duration, in seconds, of a finished stage with a line."""
+"""Minimum duration of a finished stage, in seconds, for it to be printed."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
 """Seconds until a running stage is shown, and between its lines without bars."""
 TICK = 0.5

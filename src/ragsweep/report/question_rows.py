@@ -17,7 +17,7 @@ LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
-    """Serialise the readable fields of each question; NaN becomes null.
+    """Serialise the table of a config's questions as JSON; NaN becomes null.
 
     ``chunk`` returns the text of a chunk by its name; its first 500 characters are written, or fewer if there are many
     chunks; None: names only.

@@ -14,7 +14,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def heading(what: str, dataset: DatasetFacts) -> Statements:
-    """Return the swept parameters or the config, and the questions."""
+    """State what was evaluated, on which questions, and the notes on them."""
     data = {"questions": dataset.questions, "with_evidence": dataset.with_evidence}
     questions = Statement("", f"{dataset.name}: {evidence_note(dataset)}", data)
     texts = [Statement("", what), questions, *(Statement("", note) for note in dataset.notes)]
@@ -22,7 +22,7 @@ def heading(what: str, dataset: DatasetFacts) -> Statements:
 
 
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
-    """Describe results without a table: the effect of reranking and of context, answers, targets."""
+    """Describe answers, the effect of context, and targets; for a single config, also the effect of reranking."""
     reranking = []
     if len(results) == 1 and (facts := results[0].summaries.reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]

@@ -73,7 +73,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result], most: int = 6) -> str:
-    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with many values by its name."""
+    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with more than ``most`` values only by its name."""
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
@@ -94,8 +94,8 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
     Rows are ordered by the objective. The choice, the reference and the best always have a row. If the table is too
-    wide, headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that
-    is not an objective.
+    wide, all headings are shortened; then intervals and then metrics are omitted, the last metric first, but never
+    those of an objective; finally, the parameters are joined in one column.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

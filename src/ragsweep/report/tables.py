@@ -43,7 +43,7 @@ def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV, with each cell made harmless."""
+    """Write rows as CSV; text that a spreadsheet would run as a formula is quoted."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -79,7 +79,7 @@ def partial_note(result: Result) -> str:
 
 
 def evidence_note(facts: DatasetFacts) -> str:
-    """Describe the basis of the averages: ``110 of 150 questions have evidence``, and exclusions."""
+    """Describe how many questions have evidence, and how many were left out for each reason."""
     left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
     return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
 
@@ -91,7 +91,7 @@ def weighted_note(result: Result) -> str:
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
-    """Describe the reranker's effect: the first headline metric before and after, movements, scores."""
+    """Describe the reranker's effect: a headline metric before it, moves of evidence, and quantiles of the scores."""
     facts = result.summaries.reranking
     name = next((name for name in headline if name in result.summaries.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "
@@ -129,10 +129,9 @@ def results_json(
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
     """Write one line per config: swept parameters as ``params.<name>``, and five columns per metric.
 
-    ``weighted`` describes the weights of the questions; present only if they have any.
-
-    These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty if not
-    measured. Text that a spreadsheet would run as a formula is quoted.
+    The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
+    empty if not measured. ``weighted``, present only if the questions have weights, describes these. Text that a
+    spreadsheet would run as a formula is quoted.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -210,7 +209,7 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, in the config with the most of them."""
+    """Count the scored questions with each value of a label; if configs differ, return the largest count."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():

@@ -14,7 +14,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the missed targets; nothing if no target was evaluated."""
+    """Yield a config's missed targets, or the number that each of several configs meets; nothing without targets."""
     results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:
         return

@@ -57,7 +57,7 @@ class Terminal:
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
-        """Return a terminal for this process; ``plain`` if several processes share the screen."""
+        """Return a terminal on standard output; ``plain``: without bars, because several processes share the screen."""
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:
@@ -67,7 +67,7 @@ class Terminal:
         self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
-        """Print the planned work."""
+        """Print the planned work on one line: configs, stages, duration and cost."""
         total = plan.total
         bound = "up to " if plan.upper else ""
         configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
@@ -76,7 +76,7 @@ class Terminal:
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
-        """Print the planned work by stage."""
+        """Print the planned work, in all and by stage."""
         self.plan(plan)
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
@@ -110,7 +110,7 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """The width of tables and sentences; in a log, the value of COLUMNS."""
+        """The width of tables and sentences, in characters; in a log, COLUMNS or else ``LOG_WIDTH``."""
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
@@ -164,7 +164,7 @@ class Terminal:
         self.console.print(table, width=width)
 
     def lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print lines of a label and a fact, wrapped."""
+        """Print pairs of a label and a text, wrapped."""
         for label, text in lines:
             self.block(label, [text])
 

@@ -1,4 +1,4 @@
-"""The limits of a sweep's comparison in sentences, and the numbers of configs as formatted there."""
+"""The limits of a sweep's comparison in sentences, and the formats of its scores and differences."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ MOST_NAMED = 3
 MOST_SLICES = 2
 
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
-"""Fields, other than evidence, that a question may lack."""
+"""Reasons for missing scores of questions that lack a field other than evidence."""
 
 
 def limits(verdict: SweepComparison) -> Iterator[Statement]:
@@ -36,7 +36,7 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the effect of human labels by metric: mean and difference of the config that changes most."""
+    """Describe each metric's correction by human labels, for the config that changes most; list uncorrected metrics."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
@@ -55,7 +55,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the best config's lead; a lower bound if the scores also chose the configs."""
+    """Describe the selection bias of the highest mean; a lower bound if the same questions chose the configs."""
     bias = verdict.selection_bias
     highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
     if bias.optimism > ROUNDING and value != highest:  # false for NaN
@@ -68,7 +68,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the smallest difference that these questions can show."""
+    """Describe the smallest difference that these questions can show; nothing if it is unknown."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         return
@@ -83,7 +83,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance of the best other config's difference, for repeated answers."""
+    """Describe the sources of variance in the best other config's difference; nothing without repeated answers."""
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]
@@ -112,7 +112,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the weights of the questions, and the metrics that were not compared."""
+    """Describe the weights of the questions, and the questions and configs that were not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
@@ -164,7 +164,7 @@ def _change(verdict: SweepComparison, estimate: float, low: float, high: float, 
 
 
 def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    """Format an improvement with its interval, positive if better; for amounts the ratio, in their direction."""
+    """Format an improvement, positive if better, with its interval; for amounts, a ratio in the metric's direction."""
     if verdict.differences.ratios:
         ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
         return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
@@ -182,7 +182,7 @@ def size(verdict: SweepComparison, value: float) -> str:
 
 
 def distance(value: float, unit: str, ratios: bool) -> str:
-    """Format a difference in a unit, or in per cent from a logarithm."""
+    """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a percentage."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
 
 

@@ -30,7 +30,7 @@ MOST_ROWS = 50
 
 
 def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
-    """Return the files by name; empty without a comparison."""
+    """Return the files of a conclusion by name; empty without a comparison."""
     verdict = conclusion.compared
     if verdict is None:
         return {}
@@ -55,7 +55,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return the numbers for comparing sweeps in a list of runs, by name.
+    """Return the comparison's finite figures by name, for MLflow's list of runs.
 
     The names have no slash: MLflow charts metrics with a prefix before all others.
     """

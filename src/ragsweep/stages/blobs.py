@@ -37,7 +37,7 @@ class OtherFormat(ValueError):
 
 
 STORABLE = "use numbers, or strings of fixed width (dtype=str)"
-"""The way out for an unstorable array."""
+"""The remedy for an array that cannot be stored."""
 
 
 class NotPlain(TypeError):

@@ -33,7 +33,7 @@ class Computation:
         self._pieces = [0, 0]  # computed, and recalled
 
     def seconds(self) -> float:
-        """Return the seconds of this node's own work so far; recalled pieces count as computed."""
+        """Return the seconds of this node's own work so far, extrapolated to the pieces that were recalled."""
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent
@@ -56,7 +56,7 @@ class Computation:
         self._executor.listener.arrived(self.node, request, result)
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Recall a piece of a whole value, or compute and store it."""
+        """Return a named piece of this node's value, such as a shard: stored, or else computed and stored."""
         store = self._executor.store
         value = store.piece(self.node, name) if store else None
         self._pieces[value is not None] += 1
@@ -69,7 +69,7 @@ class Computation:
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield pieces by name: stored ones, and those computed here or by the executor's shards."""
+        """Yield the pieces of this node's value by name: stored ones, and those computed here or by the shards."""
         shards, store = self._executor.shards, self._executor.store
         if shards is None or self.node.check:  # a part calls services only in this process, within its limits
             for name in names:
@@ -89,7 +89,7 @@ class Computation:
             yield name, value
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate an array, in the store if there is one."""
+        """Allocate an array, in a file of the store if there is one, else in memory."""
         store = self._executor.store
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
 

@@ -32,7 +32,7 @@ CREATE INDEX segments_by_address ON segments (address);
 CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
 """
 FILES = ("", "-wal", "-shm")
-"""Suffixes of SQLite's companion files of a database."""
+"""Suffixes of a database's file and of its companion files."""
 
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL,

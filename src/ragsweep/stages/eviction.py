@@ -31,7 +31,7 @@ class Conditions:
 
 
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
-    """Return the items that meet all conditions, least recently used first; raises InputError if that is unknown."""
+    """Return the items to evict, least recently used first; raises InputError if the users of entries are unknown."""
     if conditions.unreachable:
         if results is None:
             raise InputError("--unreachable: no ledger next to the store, so its results are unknown")
@@ -97,7 +97,7 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
 
 
 def give_back(place: StorePlace) -> str:
-    """Free the database's unused space; return why that failed, or an empty text."""
+    """Free the database's unused space; return the reason if that failed, else ""."""
     try:
         with place.opened("rw") as connection:
             connection.execute("PRAGMA busy_timeout=0")  # other processes would wait until the copy is complete

@@ -30,7 +30,7 @@ class Listener:
         """Handle the start of a node's computation for ``rows`` rows."""
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Handle progress."""
+        """Handle the progress of a computation: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
         """Handle the result of one request of a node, as it arrives."""
@@ -127,7 +127,7 @@ class Executor:
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of some known rows of a node, or of other nodes of its class and stage."""
+        """Return values of known rows of a node or, if ``alike``, of others of its class and stage, by segment."""
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
             return [columns]
@@ -135,7 +135,7 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds of a value, or of these rows, from measurements on this machine."""
+        """Estimate the seconds of a value, or of these rows, from measurements on this machine; None without any."""
         if self.store is None:
             return None
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))

@@ -75,7 +75,7 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: of all configs, distinct ones, and unnecessary ones.
+    """Counts of stage runs: those of all configs (``asked``), distinct ones, and unnecessary ones (``stored``).
 
     ``seconds`` is the duration of the necessary ones; None without comparable measurements on this machine. ``rows`` is
     the highest number of answers or verdicts to compute, since equal requests are found only once they are assembled;
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """Sum the stage counts; unknown durations count as 0."""
+        """The sum of the stage counts; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -114,17 +114,17 @@ class Plan:
 
     @property
     def charge(self) -> Charge:
-        """Sum the cost of all calls."""
+        """The cost of all calls."""
         return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
     def unmeasured(self) -> list[str]:
-        """List the stages of unknown duration."""
+        """The stages of unknown duration."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the stage runs of configs, each given as its wanted nodes.
+    """Count the stage runs of configs, each of which is a sequence of wanted nodes.
 
     A run is unnecessary if its result exists, or if the results of all its readers exist.
     """

@@ -39,8 +39,8 @@ def latency_node(
 ) -> Node:
     """Return the node that times ``target`` for each query: `Probes`.
 
-    If the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query. A query for
-    which the target fails has the time NaN, which is not stored.
+    If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
+    target fails for a query, its time is NaN, which is not stored.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:

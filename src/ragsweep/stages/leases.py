@@ -47,7 +47,7 @@ class Leases(Liveness[str]):
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold a lease inside the block; call ``waiting`` once if another machine has it."""
+        """Hold a lease inside the block; call ``waiting`` once if another process holds it."""
         if name in self._objects:
             yield
             return
@@ -63,7 +63,7 @@ class Leases(Liveness[str]):
             self.release(name)
 
     def claim(self, work: str) -> Holder | None:
-        """Take a lease, unless a living process has it."""
+        """Take a lease; if another living process holds it, return that process, else None."""
         while work not in self._objects and (last := self._last(work)) is not None:
             if last and (owner := self._owner(last)):
                 return owner
@@ -85,7 +85,7 @@ class Leases(Liveness[str]):
                 self._remote.overwrite(name, FREE)
 
     def is_alive(self, work: str) -> bool:
-        """Return whether a living process has a lease."""
+        """Return whether a living process holds a lease."""
         last = self._last(work)
         return bool(last and self._owner(last))
 

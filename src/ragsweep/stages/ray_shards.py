@@ -45,7 +45,7 @@ class RayShards:
 
         Args:
             make: Computes a shard from its input; sent to each worker once.
-            shards: Names.
+            shards: Names of the shards.
             read: Returns the input of a shard, by name; called when the shard is submitted.
             address: Address of the node that the shards belong to.
             result: Type of a shard's value.

@@ -75,7 +75,7 @@ class Remote:
 
     @property
     def reachable(self) -> bool:
-        """Whether requests are made at all."""
+        """Whether requests are made: False during a pause after a failure."""
         return time.monotonic() >= self._silent
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Remote:
                 yield name, data
 
     def download(self, name: str, path: Path) -> bool:
-        """Write an object's bytes to a new file, in pieces of some megabytes."""
+        """Write an object's bytes to a new file, in pieces of some megabytes; return whether this succeeded."""
 
         async def copy() -> bool:
             with path.open("xb") as file:

@@ -60,7 +60,7 @@ class RowTable:
         self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
 
     def take(self, rows: Rows) -> Any:
-        """Return these rows in this order."""
+        """Return the values of these rows, in this order; raises KeyError for a missing row."""
         wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
         if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
             return self.columns
@@ -76,7 +76,7 @@ class RowTables:
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return a node's table, initially empty."""
+        """Return a node's table; a new, empty one if there is none."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
@@ -93,7 +93,7 @@ class RowTables:
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table that was just used or extended; evict stored tables beyond ``most`` bytes."""
+        """Keep a table that was just used or extended; beyond ``most`` bytes, evict the oldest ones that are stored."""
         self._tables[address] = table
         self._tables.move_to_end(address)
         self.bytes += table.bytes - self._sizes.get(address, 0)

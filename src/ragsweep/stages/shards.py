@@ -44,7 +44,7 @@ class Texts(Sequence[str]):
 
 
 def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
-    """Embed all chunks."""
+    """Embed all chunks; the vectors are in chunk order."""
     columns: list[np.ndarray] = []
     for rows, shard in _shards(work, embedder.embed_documents, texts, spans):
         if not columns:
@@ -55,7 +55,7 @@ def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) 
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Read all chunks, and arrange their vectors in chunk order."""
+    """Compute the token vectors of all chunks with a reranker that reads them in advance, in chunk order."""
     shards = list(_shards(work, part.read, texts, spans))
     if not shards:
         return part.read([])

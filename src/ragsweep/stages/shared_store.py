@@ -33,7 +33,7 @@ LONGEST_COST = 10_000
 
 
 class SharedStore(Store):
-    """Open (or create) the local half in a folder; raises the errors of `Store`."""
+    """A store with a local half in a folder, opened or created, and a remote half; raises the errors of `Store`."""
 
     def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
         super().__init__(folder, warn)
@@ -77,7 +77,7 @@ class SharedStore(Store):
         return kept
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a whole value from an interrupted computation on any machine."""
+        """Return a piece of a node's value, such as a shard, that any machine has stored; None without a valid one."""
         value = super().piece(node, name)
         remote = f"pieces/{node.address}/{name}"
         if value is None and (data := self.remote.get(remote)) is not None:
@@ -86,7 +86,7 @@ class SharedStore(Store):
         return value
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of a whole value to both halves."""
+        """Write a piece of a node's value, which is still being computed, to both halves."""
         super().keep_piece(node, name, value)
         with self._writing(f"a piece of {node.stage}"):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))

@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 class Store:
-    """Open (or create) the store in a folder; ``warn`` is called for damage and failed writes.
+    """The store in a folder, opened or created; ``warn`` is called for damage and failed writes.
 
     The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
     """
@@ -83,11 +83,11 @@ class Store:
         return False
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a stored part of a value whose computation was interrupted; None if there is none."""
+        """Return a stored piece of a node's value, such as a shard; None without a valid one."""
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of a whole value that is being computed."""
+        """Write a piece of a node's value, which is still being computed."""
         with self._writing(f"a piece of {node.stage}"):
             self._files.pieces(node.address).mkdir(exist_ok=True, mode=0o700)
             self._files.write(self._files.pieces(node.address) / name, pack(f"{node.address}/{name}", value))
@@ -144,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the values of the latest segments of a node, or of its class and stage under other specs."""
+        """Return the values of the latest segments of a node or, if ``alike``, of others of its class and stage."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
@@ -193,7 +193,7 @@ class Store:
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that a result depends on these entries, and the time."""
+        """Record that the result ``user`` depends on these entries, and the time of this use."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(

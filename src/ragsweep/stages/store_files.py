@@ -12,7 +12,7 @@ from ragsweep.core.locks import LAPSE, Holder, myself, private_folder
 
 
 class StoreFiles:
-    """Create the folders of a store, and remove unfinished files of dead processes; raises OSError."""
+    """The files of a store; creates its folders, and removes unfinished files of dead processes. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,7 +35,7 @@ class StoreFiles:
         return folder / f"{time.time_ns()}-{name}"
 
     def write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
-        """Write a file atomically."""
+        """Write a file atomically; return its size in bytes."""
         temporary = self.temporary()
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -46,7 +46,7 @@ class StoredReplies(MutableMapping[str, str]):
             self._seen = segment.number
 
     def __getitem__(self, key: str) -> str:
-        """Look up a reply."""
+        """Return a reply; raises KeyError if there is none."""
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:

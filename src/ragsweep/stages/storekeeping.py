@@ -19,7 +19,7 @@ from ragsweep.stages.store_files import still_written
 
 DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
-"""The file names in a store's folder."""
+"""The names of the files and folders of a store."""
 
 FULL = 1_000_000
 """Free bytes below which a disk is considered full."""
@@ -53,7 +53,7 @@ class StorePlace:
 
     @cached_property
     def locks(self) -> Locks:
-        """Return the locks that processes hold on their running computations."""
+        """The locks that processes hold on their running computations."""
         return locks(self.folder / "locks")
 
     def whole(self) -> list[Path]:
@@ -116,7 +116,7 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times, the file's times without a row.
+    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times: the file's, if the database has no row.
     """
 
     sort: Sort
@@ -143,12 +143,12 @@ class Contents:
 
     @cached_property
     def entries(self) -> list[Item]:
-        """Return the entries that can be recalled."""
+        """The entries that can be recalled."""
         return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
 
     @cached_property
     def bytes(self) -> int:
-        """Return the bytes that the store occupies on disk."""
+        """The bytes that the store occupies on disk."""
         return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
 
     def of(self, sort: Sort) -> list[Item]:
@@ -220,7 +220,7 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 
 
 class SweepResults(NamedTuple):
-    """The sweeps with a result of each signature, and the start time of the oldest running sweep."""
+    """Signature of a config -> the sweeps with its result; and the start of the oldest running sweep, if any."""
 
     names: dict[str, tuple[str, ...]]
     running: float | None

@@ -38,7 +38,7 @@ class Harvest(NamedTuple):
     """The new questions of a log, most frequent first, and the counts of the others."""
 
     new: list[Asked]
-    different: int
+    different: int  # distinct questions in the log
     known: int  # already in the set
     similar: int  # near-duplicates of an earlier question, or of a question of the set
 

@@ -52,7 +52,7 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 
 @dataclass
 class ModelAsker:
-    """Generates questions with a model; each call is cached by its inputs, and never repeated.
+    """Generates questions with a model; replies are cached by request, so that only failed calls are repeated.
 
     ``failures`` counts the failed calls, ``faults`` the unusable replies by reason.
     """

@@ -81,7 +81,7 @@ class Draft:
 
 
 def read_draft(row: dict[str, Any]) -> Draft:
-    """Read a draft from its row."""
+    """Read a draft from a row that ``Draft.as_row`` returned."""
     return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
 
 
@@ -95,7 +95,7 @@ class Stratum(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """The inputs of entries: the corpus, its chunks, the strata, and the build's seed."""
+    """The data from which entries are made: the corpus, its chunks, the strata, and the build's seed."""
 
     corpus: Corpus
     spans: Spans
@@ -110,16 +110,16 @@ class Sources:
 
     @cached_property
     def documents(self) -> list[int]:
-        """The document of each chunk."""
+        """The index of each chunk's document."""
         return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
-        """Return a chunk's name: its document and its number there."""
+        """Return a chunk's name: its document's id, and its index within the document."""
         document = self.documents[chunk]
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the chunks that overlap a draft's evidence, else its source chunk."""
+        """Return the indices of the chunks that overlap a draft's evidence, else that of its source chunk."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -128,7 +128,7 @@ class Sources:
         return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
 
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
-        """Return the best chunks by BM25 for a text of each draft, best first."""
+        """Return the indices of the best chunks by BM25 for a text of each draft, best first."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
 
 

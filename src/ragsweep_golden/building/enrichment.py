@@ -31,7 +31,7 @@ def difficulty(overlap: float, rank: int) -> float:
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
     """Return the entries of validated drafts, including rejected ones with their status.
 
-    A passage is ranked for the question; the distractors are ranked for question and evidence together.
+    Passages are ranked by the question alone, distractors by question and evidence together.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])

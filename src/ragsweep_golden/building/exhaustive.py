@@ -34,7 +34,7 @@ class Exhaustive:
 
     @cached_property
     def words(self) -> list[frozenset[str]]:
-        """The stems of every chunk."""
+        """The stems of each chunk's content words."""
         return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:
@@ -43,7 +43,7 @@ class Exhaustive:
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """Return the chunks with most of the question's content words; all chunks if there are too few words."""
+        """Return the indices of the chunks with most of the question's content words; all if it has too few."""
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
             return list(range(len(self.words)))

@@ -32,7 +32,7 @@ Documents = Mapping[str, list[int]]  # language -> documents
 
 
 class Built(NamedTuple):
-    """The chosen entries, the rejected ones, and the dropped ones: an entry's question and the reason."""
+    """The chosen entries, the rejected ones, and the question of each dropped one with the reason."""
 
     entries: list[Row]
     rejected: list[Row]
@@ -62,7 +62,7 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase, which are inputs of the later phases."""
+        """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them."""
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
@@ -121,7 +121,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: first by the model, then the specific ones by rule."""
+    """Make answerable questions: those of the model, if there is one, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():

@@ -8,7 +8,7 @@ from ragsweep_golden.building.wording import PRONOUNS, alternatives, base_forms,
 
 
 class SentenceRule(NamedTuple):
-    """A sentence pattern, and the question made from a match; ``answer`` is the group with the answer."""
+    """A sentence pattern, whose group ``a`` is the answer, and a function from its groups to the question."""
 
     name: str
     pattern: re.Pattern[str]

@@ -132,7 +132,7 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
 def select(
     entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Choose the set from the entries that pass the gates; every other entry gets a reason."""
+    """Choose the set from the entries that pass the gates; return a row per entry, with a reason if not chosen."""
     subject = Subject(entries, sources.corpus, sources.spans)
     subject = subject if embed is None else subject.with_vectors(embed)
     reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}

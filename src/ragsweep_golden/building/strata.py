@@ -79,7 +79,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Return the documents of each language. Raises ConfigError if there are none."""
+    """Map each language to the indices of its documents. Raises ConfigError if no language has any."""
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]
@@ -94,7 +94,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
 def find_strata(
     corpus: Corpus, spans: Spans, documents: Mapping[str, list[int]], settings: BuildSettings, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Divide the documents into strata, and allocate the answerable questions to them."""
+    """Return a row for each stratum: its priority, its documents, and its quota of answerable questions."""
     numbers = sorted(n for each in documents.values() for n in each)
     groups = folders(corpus)
     if settings.clusters:

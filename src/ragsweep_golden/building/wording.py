@@ -22,22 +22,22 @@ def _lists(language: str) -> dict[str, Any]:
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return a list of names or templates."""
+    """Return the names or templates of a list."""
     return tuple(_lists(language)[name])
 
 
 def alternatives(language: str, name: str) -> str:
-    """Return a list of patterns as one alternation for ``re``."""
+    """Return the patterns of a list as one alternation for ``re``."""
     return "|".join(_lists(language)[name])
 
 
 def word_set(language: str, name: str) -> frozenset[str]:
-    """Return a list of words."""
+    """Return the words of a list."""
     return frozenset(_lists(language)[name].split())
 
 
 def base_forms(language: str) -> dict[str, str]:
-    """Return the verbs of facts in the third person, and their base forms."""
+    """Map the verbs of facts in the third person to their base forms."""
     return dict(_lists(language)["bases"])
 
 
@@ -46,7 +46,7 @@ PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for languag
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences except the first, as written: only a name is capitalised there."""
+    """Return the words of sentences, except each first word, as written: only names are capitalised there."""
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 

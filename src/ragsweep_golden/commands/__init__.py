@@ -1,4 +1,4 @@
-"""``ragsweep golden``: judge golden sets; one file per subcommand."""
+"""``ragsweep golden``: build, check, review and convert golden sets; one file per subcommand."""
 
 import sys
 from collections.abc import Sequence

@@ -80,7 +80,7 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
 
 
 def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
-    """Read thresholds from the config. Raises ConfigError for an unknown gate, or a non-numeric threshold."""
+    """Read the rules of the gates from the config. Raises ConfigError for an unknown gate or an invalid value."""
     rules = {}
     for gate, rule in node.items():
         if gate not in GATES:

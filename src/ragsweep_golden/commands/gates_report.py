@@ -23,7 +23,7 @@ _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 def gates_facts(
     subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
 ) -> dict[str, Any]:
-    """Return the validation report in JSON types; ``profile`` names the gates of a whole set's report."""
+    """Return the validation report in JSON types; ``profile``: the name of the profile, for a whole set."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[judging.exit_status(results)],
@@ -102,6 +102,6 @@ def admission_statements(admissions: Sequence[Admission]) -> Statements:
 
 
 def comparison(one: GateResult) -> str:
-    """Format a gate's threshold: ``>= .8``."""
+    """Format the condition of a gate: ``>= 0.8``, or ``0.1 to 0.3`` for a range."""
     sign, threshold = judging.GATES[one.gate][1], f"{one.rule.threshold:g}"
     return f"{threshold} to {one.rule.highest:g}" if one.rule.highest is not None else f"{sign} {threshold}"

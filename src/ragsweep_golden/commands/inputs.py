@@ -55,7 +55,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
 
 
 class Given(NamedTuple):
-    """A golden set as given: its entries, each one's question as read by an evaluation, and its own corpus, if any."""
+    """A golden set as read: its entries, the question that an evaluation reads from each, and its corpus, if any."""
 
     entries: list[dict[str, Any]]
     questions: Sequence[Question]
@@ -63,7 +63,7 @@ class Given(NamedTuple):
 
 
 class Inputs:
-    """The config of a subcommand and its inputs; each part is built once, and each text embedded once."""
+    """The config of a subcommand and its inputs; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
         """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
@@ -112,14 +112,14 @@ class Inputs:
         return Given([as_entry(one) for one in dataset.golden.questions], dataset.golden.questions, dataset.corpus)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Chunk a corpus by the chosen chunker."""
+        """Return the chunks of a corpus, by the config's chunker."""
         chunker = resolve_language(self.values["chunker"], corpus, "chunker")
         spans: Spans = self.builder.build(chunker, "chunker").value.split(corpus)
         return spans
 
     @property
     def embed(self) -> Embed | None:
-        """Embeds texts as unit vectors (texts, dimension), with NaN rows for empty texts; None without an embedder."""
+        """A function from texts to unit vectors (texts, dimension), NaN for empty texts; None without an embedder."""
         return self._embed if "embedder" in self.values else None
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -134,7 +134,7 @@ class Inputs:
 
 
 def next_step(command: str, *words: object) -> str:
-    """Return a ``ragsweep golden`` command as typed."""
+    """Return the command line of a ``ragsweep golden`` subcommand."""
     return shlex.join(["ragsweep", "golden", command, *map(str, words)])
 
 
@@ -147,7 +147,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
 
 
 def user_name() -> str:
-    """Return the user name of git, else of the system."""
+    """Return the user name of git, else of the system; ``unnamed`` if neither is set."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:

@@ -71,7 +71,7 @@ def pool(arguments: Sequence[str]) -> int:
 def collect(
     questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
 ) -> Pool:
-    """Find the unjudged passages of all evaluated questions."""
+    """Collect the unjudged passages of all evaluated questions, most influential first."""
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:
         if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:

@@ -36,7 +36,7 @@ class Place(NamedTuple):
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
     """Find texts in a corpus: verbatim, or else the passage that shares most of their words.
 
-    A text that occurs in several documents is located in the first.
+    A text that occurs in several documents is located in the first; a text that is not found is omitted.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}

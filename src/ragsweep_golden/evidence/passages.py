@@ -20,7 +20,7 @@ _EDGE = ""  # neighbour of the first and of the last word of a document
 
 
 class Common(NamedTuple):
-    """Words that two places share around an anchor, those of the anchor's sentence first."""
+    """The numbers of words that two places share around an anchor: in the anchor's sentence, and in all."""
 
     in_sentence: int
     all: int
@@ -42,7 +42,7 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def canonical(text: str) -> str:
-    """Return a text in a form that is equal for all its encodings."""
+    """Return a text in composed form with single spaces, which is equal for all its encodings."""
     return " ".join(composed(text).split())
 
 
@@ -69,7 +69,7 @@ def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
 
 
 def sentence_around(text: str, span: Span) -> str:
-    """Return the sentence around an anchor, within the compared text."""
+    """Return the sentence around an anchor, with at most ``_REACH`` characters on either side."""
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
     begin = max((match.end() for match in SENTENCE_END.finditer(before)), default=0)
     end = SENTENCE_END.search(after)

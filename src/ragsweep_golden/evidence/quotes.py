@@ -23,7 +23,7 @@ _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likel
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
-    """Return the shortest quote of evidence that is unique in a document, and None.
+    """Return the shortest quote of evidence that is unique in a document, and None as its start.
 
     It is within the evidence, or around evidence of fewer than five words; a word cut by the span is included.
     Repeated evidence is quoted as a whole, with its start.
@@ -50,7 +50,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of the best sentence by BM25 in a part of a text; the first if no sentence shares a word."""
+    """Return the span of a passage's best sentence by BM25, the first if none shares a word; None without any."""
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
@@ -63,7 +63,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
 def rank_by_language(
     questions: Sequence[str], codes: Sequence[str], texts: Sequence[str], depth: int
 ) -> list[list[int]]:
-    """Return the best texts by BM25 for each question in its language; texts are indexed once per language."""
+    """Return the indices of the best texts by BM25 for each question; texts are indexed once per language."""
     ranked: list[list[int]] = [[] for _ in questions]
     for code in dict.fromkeys(codes):
         rows = [n for n, one in enumerate(codes) if one == code]

@@ -36,7 +36,7 @@ class FlatRecord(NamedTuple):
 
 
 class RecordDraft(NamedTuple):
-    """An entry whose texts are not located yet, and the fields of the record without a target."""
+    """An entry, the texts to locate as its evidence, and the record's fields that became notes or were dropped."""
 
     entry: dict[str, Any]
     passages: Sequence[tuple[str, str | None]] = ()
@@ -146,7 +146,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the question of a text, or the last turn of a conversation with the earlier turns as history.
+    """Return the entry fields of a text or conversation: the question (the last user turn) and its history.
 
     Raises ValueError for any other structure.
     """

@@ -22,7 +22,7 @@ class Exported:
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
-    """Return the names of an entry's non-empty fields; fields of groups and labels are prefixed with their group."""
+    """Yield the names of an entry's filled fields; those of groups, labels and evidence begin with that name."""
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
             yield from (f"{name}.{inner}" for inner, one in value.items() if is_filled(one))
@@ -51,7 +51,7 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 
 
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
-    """Return the sentence around a label's quote, the quote without a corpus, or a whole document's text."""
+    """Return a label's text: the sentence around its quote, the whole document, or the quote if it is not found."""
     found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")

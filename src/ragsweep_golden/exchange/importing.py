@@ -35,14 +35,14 @@ class Imported:
 
     format: str
     entries: list[dict[str, Any]] = field(default_factory=list)
-    in_notes: Counter[str] = field(default_factory=Counter)
-    left: Counter[str] = field(default_factory=Counter)
-    exact: int = 0
-    near: int = 0
+    in_notes: Counter[str] = field(default_factory=Counter)  # field -> records that keep it in their notes
+    left: Counter[str] = field(default_factory=Counter)  # field -> records that lose it
+    exact: int = 0  # texts found verbatim
+    near: int = 0  # texts located in the nearest passage
     unfound: list[tuple[str, str]] = field(default_factory=list)  # question id, text
     gold: int = 0  # entries that were gold in the source
     repeated: int = 0  # duplicate records
-    notes: tuple[str, ...] = ()  # format of the file
+    notes: tuple[str, ...] = ()  # on the encoding of the file
 
 
 def import_file(
@@ -78,7 +78,7 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Mark entries as imported and silver, that is, unconfirmed."""
+    """Add the entries to ``imported``, marked as imported and silver (unconfirmed), and return it."""
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"

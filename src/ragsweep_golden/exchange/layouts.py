@@ -200,7 +200,7 @@ COLUMNS = {
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
-    """Return the layout of records whose fields are named: place -> name, or path as in ``inputs.question``.
+    """Return the layout of records whose fields are named: role -> field, or path as in ``inputs.question``.
 
     Raises ConfigError without a question.
     """

@@ -21,7 +21,7 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
-    """Read all records; a JSON object has them in its only list. Errors are added to the faults."""
+    """Read all records; those of a single JSON object are in one of its lists. Errors are added to the faults."""
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
     of_lines = faults.apart()
@@ -50,7 +50,7 @@ def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping; empty for any other value."""
+    """Return an object, also from a text that spells it out; empty for any other value."""
     found = decoded(value)
     return found if isinstance(found, dict) else {}
 

@@ -17,7 +17,7 @@ Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 
 
 class Admission(NamedTuple):
-    """The outcome of a test: the questions that fail, and the number tested; ``note``: why it was not measured."""
+    """The outcome of a test: the ids of questions that fail, and the number tested; ``note``: what was not measured."""
 
     test: str
     title: str

@@ -23,7 +23,7 @@ class Quota(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the share is within the tolerance, or within one question in a small set."""
+        """Whether the share is within the tolerance or, in a small set, within one question; True without a quota."""
         return math.isnan(self.wanted) or abs(self.found - self.wanted * self.of) <= max(1.0, TOLERANCE * self.of)
 
     def as_text(self) -> str:

@@ -50,7 +50,7 @@ def _coherence(subject: Subject) -> Measured:
 
 
 def language_of(entry: Entry) -> str:
-    """Return the language of an entry, else that of its question."""
+    """Return the language code of an entry, else the one detected in its question, else "en"."""
     given = str(entry.get("language") or "")
     return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
 

@@ -29,7 +29,7 @@ class NotMeasured(Exception):
 class Subject:
     """A golden set and the data to check it against; its properties raise NotMeasured if the data are None.
 
-    ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
+    ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
     entry; NaN rows for entries without an answer or a passage.
     """
 
@@ -53,7 +53,7 @@ class Subject:
 
     @cached_property
     def answerable(self) -> list[Entry]:
-        """The kept entries that the corpus answers; conversation excluded."""
+        """The kept entries that the corpus answers, without conversational ones."""
         return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
 
     @cached_property
@@ -63,14 +63,14 @@ class Subject:
 
     @property
     def documents(self) -> Corpus:
-        """The corpus."""
+        """The corpus; raises NotMeasured without one."""
         if self.corpus is None:
             raise NotMeasured(NO_CORPUS)
         return self.corpus
 
     @property
     def chunking(self) -> Spans:
-        """The chunks of the corpus."""
+        """The chunks of the corpus; raises NotMeasured without any."""
         if self.spans is None:
             raise NotMeasured(NO_CORPUS)
         return self.spans
@@ -88,7 +88,7 @@ class Subject:
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
-        """The chunks that overlap the evidence of each answerable entry."""
+        """The indices of the chunks that overlap the evidence of each answerable entry."""
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 
@@ -102,7 +102,7 @@ class Subject:
         return [text or "\n".join(self.chunks[chunk] for chunk in chunks) for text, chunks in found]
 
     def with_vectors(self, embed: Embed) -> Subject:
-        """Embed questions, answers and passages of the kept entries."""
+        """Return the subject with the vectors of the kept entries' questions, answers and passages."""
         passages = {id(one): text for one, text in zip(self.answerable, self.evidence_texts, strict=True)}
         return replace(
             self,
@@ -119,7 +119,7 @@ def chunk_texts(corpus: Corpus, spans: Spans) -> list[str]:
 
 
 def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
-    """Return the chunks that overlap a span of a document."""
+    """Return the indices of the chunks that overlap a span of a document."""
     inside = (spans.document == document) & (spans.start < end) & (spans.end > start)
     return [int(chunk) for chunk in np.flatnonzero(inside)]
 
@@ -171,6 +171,6 @@ def with_fault(judged: Judged, what: str) -> Measured:
 
 
 def count_faults(judged: Judged, note: str, value: float | None = None) -> Measured:
-    """Return the faults of entries with a value; by default their number."""
+    """Return a value, by default the number of faults, and the faults."""
     faults = find_faults(judged)
     return Measured(len(faults) if value is None else value, note, faults=faults)

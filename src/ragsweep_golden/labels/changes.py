@@ -36,7 +36,10 @@ class LabelChange(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The changed labels in question order; ``renumbered``: old -> new label if re-encoding changed only its start."""
+    """The number of labels, and the changed ones in question order.
+
+    ``renumbered``: old -> new label if only its start differs, because the text was re-encoded.
+    """
 
     labels: int
     changes: Sequence[LabelChange]

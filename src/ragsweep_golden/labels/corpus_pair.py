@@ -30,7 +30,7 @@ class CorpusPair:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Missing documents -> the only new document with the same text."""
+        """Document that the new corpus lacks -> the only added document with the same text."""
         if self.old is None:
             return {}
         after = defaultdict(list)
@@ -43,7 +43,7 @@ class CorpusPair:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """Sentences of the documents that are not in the old corpus -> these documents."""
+        """Sentence -> the added documents that contain it; empty without an old corpus."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:
@@ -63,7 +63,7 @@ class CorpusPair:
         return searchable(self.old, None)
 
     def successors(self, document: str) -> list[str]:
-        """Return the new documents that share the most sentences with a document of the old corpus."""
+        """Return the added documents that share the most sentences with a document of the old corpus, most first."""
         sentences = sentences_of(text_of(self.old, document) or "")
         shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
         return [name for name, _ in shared.most_common(_SUCCESSORS)]

@@ -54,7 +54,7 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 
 
 def order_holes(holes: Iterable[Hole]) -> list[Hole]:
-    """Order passages by the impact of their judgement."""
+    """Order passages by the impact of their judgement, largest first."""
     return sorted(holes, key=lambda one: (-round(one.impact, 9), -len(one.ranks), min(one.ranks.values(), default=0)))
 
 

@@ -45,17 +45,17 @@ class ReviewServer(ThreadingHTTPServer):
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def judge(self, given: Reply) -> Reply:
-        """Store a judgement."""
+        """Store a judgement, and return it."""
         return self.review.judge(given)
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; its task is empty if there is none."""
+        """Undo the last judgement; return its task ("" if there is none) and the task's earlier judgement."""
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}
 
     def done(self, _: Reply) -> Reply:
-        """Merge the journal into the golden file, and shut down."""
+        """Merge the journal into the golden file, shut down, and return the number of judgements."""
         folded = self.review.journal.fold()
         Thread(target=self.shutdown).start()
         return {"folded": folded}

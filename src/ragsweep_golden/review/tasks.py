@@ -1,4 +1,4 @@
-"""A review: the questions or passages to judge, and the judgements given so far."""
+"""A review: the questions or passages to judge, and the judgements so far."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ AROUND = 400  # characters that the page shows on either side of an anchor if an
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """List the silver questions as shown on the page; an entry without a passage gets the corpus text around it."""
+    """List the silver questions as shown on the page; an entry without a passage gets the text around its evidence."""
     return [
         {
             "task": json.dumps(["question", entry["id"]]),
@@ -94,7 +94,7 @@ class Review:
         return {one["task"]: one for one in self._given}
 
     def judge(self, given: Mapping[str, Any]) -> Judgement:
-        """Store a judgement; a repeated id is ignored.
+        """Store and return a judgement; for an id that is already stored, return the stored one.
 
         Raises InputError for a judgement that does not fit its task.
         """
@@ -108,7 +108,7 @@ class Review:
             return judgement
 
     def undo(self) -> Judgement | None:
-        """Undo the last judgement, and return it."""
+        """Undo the last judgement, and return it; None if there is none."""
         with self._lock:
             if not self._given:
                 return None

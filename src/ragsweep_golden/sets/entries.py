@@ -88,7 +88,7 @@ def references(entry: Entry) -> list[str]:
 
 
 def lacks_evidence(entry: Entry) -> bool:
-    """Return whether an entry is answerable but has no evidence; conversation excluded."""
+    """Return whether an entry needs evidence but has none; False for rejected and conversational ones."""
     is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
     return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
 
@@ -104,7 +104,7 @@ def is_filled(value: Any) -> bool:
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
+    """Read the entries of a golden file, each with an evaluation's question. Raises InputError for its faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()

@@ -59,7 +59,7 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
 
 
 def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: Path) -> tuple[Corpus, Sequence[str]]:
-    """Download the corpus of a version to a folder; return it, and the pages that its dataset excludes."""
+    """Download the corpus of a version to a folder; return it, and the patterns of pages that its dataset excludes."""
     bundle = Bundle.read(registry.download(version, (MANIFEST, CORPUS), folder), (CORPUS,))
     excluded = ((bundle.manifest["config"].get("dataset") or {}).get("exclude")) or ()
     return bundle.corpus, [excluded] if isinstance(excluded, str) else list(excluded)

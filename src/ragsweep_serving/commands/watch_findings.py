@@ -22,7 +22,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold of one number; ``kind`` is max or min."""
+    """A threshold of one number; ``kind`` is max or min, ``outcome`` empty until decided."""
 
     name: str
     bound: float
@@ -30,7 +30,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Decide by the interval: exceeded if it is entirely beyond the threshold, kept if no part of it is."""
+        """Return the threshold with its outcome: exceeded if the whole interval is beyond it, kept if no part is."""
         one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":
@@ -40,7 +40,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Watch:
-    """The requests of one version since a time, and its evaluation."""
+    """The comparison of one version's requests since a time with its evaluation."""
 
     version: ModelVersion
     since: float
@@ -60,14 +60,14 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """Languages and question forms that no evaluated question has, too frequent to tolerate and without alarm."""
+        """Languages and forms of no evaluated question whose share exceeds the tolerance, and that have no alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
 
     @property
     def decision(self) -> Decision:
-        """Whether there is an alarm."""
+        """The decision: "alarm", "too few" requests to decide, or "fine"."""
         if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
             return "alarm"
         undecided = any(one.outcome == UNDECIDED for one in self.thresholds)

@@ -28,7 +28,7 @@ LEGEND = (
 
 
 def watch_document(found: Watch, options: argparse.Namespace) -> Document:
-    """Build the document of the comparison, its conclusions and next steps; with every number, if the options ask."""
+    """Build the document of the comparison, its conclusions and next steps; ``options.numbers`` adds every number."""
     blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))

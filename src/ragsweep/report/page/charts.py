@@ -46,7 +46,7 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config by cost and quality, with intervals, and the Pareto front."""
+    """Plot each config's quality, with its interval, against its cost, and the Pareto front."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -131,7 +131,7 @@ def _against(verdict: SweepComparison, row: int) -> str:
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Plot the mean of each config in each slice of the questions."""
+    """Plot a heatmap of each config's mean score on each slice of the questions."""
     sizes = _sizes(results, label, metric)
     values = list(sizes)
     found = [[one.summaries.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
@@ -182,7 +182,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
 
 
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Plot the scores of the questions by a label, one box per config and value."""
+    """Plot the questions' scores as boxes, one per config and value of a label; at most three configs."""
     traces = [
         {
             "type": "box",

@@ -39,7 +39,7 @@ EMBEDDER = (
 
 @dataclass(frozen=True)
 class CostPanel:
-    """One amount of several configs, NaN if unknown; ``texts`` are labels of the points."""
+    """A measured quantity of several configs, NaN where unknown; ``texts`` label the points."""
 
     title: str
     values: Sequence[float]
@@ -50,7 +50,7 @@ class CostPanel:
 def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     """Yield the charts of the indexes and embedders that were swept.
 
-    ``best_first`` are the configs by the metric, ``keys`` the varying settings, in sweep order.
+    ``best_first``: the configs, best by ``metric`` first; ``keys``: the varying settings, in sweep order.
     """
     yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
     yield from _embedder_items(best_first, metric)

@@ -24,7 +24,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all others, so that the means differ
-    in nothing else; otherwise, if numeric, a cloud.
+    in nothing else. Any other parameter has a cloud if it is numeric, else nothing.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -42,13 +42,13 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return a number's curve through the best config that has one; curves of all groups would take minutes."""
+    """Return a parameter's curve through the best config that has one, or None; computing all would take minutes."""
     found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in one number with at least three values, the best config's group first."""
+    """Group configs that differ only in one number with three values or more, the best config's group first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):
@@ -58,9 +58,9 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield the curve of each number that was swept only within one option, such as a hybrid's weight.
+    """Yield the curve of each numeric parameter that was swept only within one option, such as a hybrid's weight.
 
-    ``drawn`` are the parameters that have a chart.
+    ``drawn``: the keys of parameters that already have a chart.
     """
     settings = [one.run.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():

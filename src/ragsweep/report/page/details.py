@@ -14,7 +14,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the targets that each config meets."""
+    """Yield a table of the targets, with each config's value and verdict; nothing without targets."""
     judged = [one for one in chosen if one.summaries.targets]
     if not judged:
         return
@@ -27,7 +27,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]:
-    """Yield the number of scored questions of each metric, and the reasons for missing scores."""
+    """Yield a table of the scored, skipped and failed questions of each metric, with the reasons."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
         for summary in (result.summaries.metrics[name] for name in names if name in result.summaries.metrics):
@@ -43,7 +43,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the duration of each stage."""
+    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
@@ -56,7 +56,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the provenance of the results."""
+    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results."""
     if not results:
         return
     dataset = results[0].run.dataset

@@ -53,9 +53,9 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """A parameter's values, in order, and the means over all configs with each: arrays with one number per value.
+    """A parameter's values in order and, for each value, the mean over all configs that have it, with its interval.
 
-    ``numbers`` are the values if all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
+    ``numbers``: the values as numbers; None unless all are. ``may_be_best`` flags the 95 % confidence set.
     """
 
     key: str
@@ -66,12 +66,12 @@ class ParameterMeans:
     low: Doubles
     high: Doubles
     may_be_best: NDArray[np.bool_]
-    configs: int  # with each value
+    configs: int  # number of configs with each value
 
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """A number that is not crossed with the rest: one point per config."""
+    """A numeric parameter whose values were not all run with the same other settings: one point per config."""
 
     key: str
     name: str

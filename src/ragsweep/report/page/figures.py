@@ -42,7 +42,7 @@ def is_known(result: Result, metric: str) -> bool:
 
 
 def as_list(values: Any) -> list[float | None]:
-    """Convert an array to a JSON list."""
+    """Convert an array to a JSON list; NaN and infinity become null."""
     return [finite(value) for value in np.asarray(values).tolist()]
 
 
@@ -52,7 +52,7 @@ def finite(value: float) -> float | None:
 
 
 def axis_type(values: Sequence[float]) -> Figure:
-    """Return the type of an axis of these numbers."""
+    """Return a logarithmic axis type if the numbers are positive and span a wide range; else an empty dict."""
     return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
 
 
@@ -62,7 +62,7 @@ def marker(colour: str, symbol: str, size: int) -> Figure:
 
 
 def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
-    """Return the vertical bars of intervals."""
+    """Return vertical error bars from the ends of the intervals."""
     return {
         "type": "data",
         "symmetric": False,

@@ -19,7 +19,7 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the histograms of some configs; only the first of configs with equal values, none for constants."""
+    """Yield the histograms of configs: one for configs with equal values, and none of constant numbers of results."""
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")

@@ -22,7 +22,7 @@ CHANGED = "What differs between the best config of a sweep and that of the sweep
 
 
 def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
-    """Build the document of the page of all sweeps, oldest first."""
+    """Build the document of the page of all ``sweeps``, which must be sorted, oldest first."""
     asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions, []).append(one)

@@ -34,7 +34,7 @@ LOST = {
     stages.TOP_K: "below top_k",
     stages.BUDGET: "beyond the budget",
 }
-"""The fate of an evidence lost by a stage."""
+"""Stage -> the fate of evidence that it lost."""
 LOSS_COLOURS = dict(
     zip(
         STAGES,

@@ -31,7 +31,7 @@ def browse(
         metrics: Metrics whose scores to show; helped and hurt are judged by the first.
         roles: Config name -> its role.
         funnels: Config name -> the stages that lost its evidence.
-        given: Texts of chunks and prompts.
+        given: The texts of chunks, prompts and evidence.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]

@@ -14,7 +14,7 @@ SIDE_BY_SIDE = 8
 
 
 class PageView:
-    """A sweep, as shown on its page."""
+    """The configs of a sweep's page, with the metric, the roles and the funnels that its sections share."""
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
@@ -63,7 +63,7 @@ class PageView:
         return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
 
     def sorted(self, some: Sequence[Result]) -> list[Result]:
-        """Sort some configs, best first."""
+        """Sort some configs, best first; omit those without the metric."""
         names = {one.name for one in some}
         return [one for one in self.best_first if one.name in names]
 
