@@ -20,7 +20,7 @@ REPEATED = 20
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Create a study, or open the one with the plan's name or suffix.
+    """Create a study, or open the one whose name is the plan's or ends with the plan's suffix.
 
     Raises HydraException if that study has another space, direction, subject or format.
     """

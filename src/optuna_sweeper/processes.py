@@ -15,7 +15,7 @@ LAPSE = 90.0
 """Seconds without a heartbeat after which a process on another machine is considered dead."""
 
 Work = TypeVar("Work", contravariant=True)
-"""A piece of work, in the form by which the place of its claims identifies it."""
+"""A piece of work, in the form by which a `Liveness` identifies it."""
 
 
 class Holder(NamedTuple):
@@ -28,7 +28,7 @@ class Holder(NamedTuple):
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
         """Return whether the process is alive.
 
-        ``silent`` is the time since its last heartbeat in seconds, which only counts on another machine.
+        ``silent`` is the time since its last heartbeat in seconds, which only matters if it is on another machine.
         """
         if self.host != socket.gethostname():
             return silent < lapse
@@ -94,7 +94,7 @@ class Liveness(ABC, Generic[Work]):
         """Renew the claims of this process, for other machines."""
 
     def start(self) -> bool:
-        """Start heartbeats, until ``stop`` or until this object is garbage; return False if they run already."""
+        """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if already running."""
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")

@@ -72,7 +72,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the parameters' values in a config, options for groups; parameters without a value are omitted."""
+        """Return the values of parameters in a config (for a group, its option), without parameters that have none."""
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):

@@ -125,9 +125,10 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter, once for each combination of its ancestors' values, with the probes of its values.
+        """Yield each parameter with its probes, once for each combination of its ancestors' values.
 
-        These are its choices or ends. ``others`` sets other parameters, which have their first value by default.
+        There is a probe for each choice, or each end of a range. ``others`` sets values of other parameters; the
+        default is their first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):

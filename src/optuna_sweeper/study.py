@@ -115,7 +115,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, those of dead processes included; return them by job number.
+        """Claim up to ``most`` trials for this process, those of dead processes included, and sort them by job number.
 
         A trial's last attempt runs alone, so that another crash can be attributed to it.
         """
@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; ``lost``: whether the attempt counts, as its worker died."""
+        """Re-enqueue the trials that this process owns; ``lost`` if a worker died, so that their attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -34,7 +34,7 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 class GridSweeper(Sweeper):
     """The sweeper that launches the product of all swept values, for each case, in batches.
 
-    ragsweep's own command only uses its launcher, and runs the jobs itself.
+    For ragsweep's own command it only provides Hydra's launcher; ragsweep decides which jobs to launch.
 
     Args:
         max_batch_size: Maximum number of jobs per launch; None for all.

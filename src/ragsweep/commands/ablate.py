@@ -146,7 +146,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
-    """Return a function that composes and checks configs on one session, equal choices of options only once.
+    """Return a function that composes and checks configs on one session; it composes equal choices of options once.
 
     The function raises a RagsweepError for a config that cannot run.
     """

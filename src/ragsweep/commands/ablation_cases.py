@@ -137,7 +137,7 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
 
 
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
-    """Return the overrides with a group's option ``before`` replaced.
+    """Return the overrides with the option of a group changed from ``before`` to ``option``.
 
     The settings of the replaced option are removed, but a leg that both retrievers have in common keeps its own.
     """

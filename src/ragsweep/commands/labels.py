@@ -41,7 +41,7 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Infer the bounds of a metric without a definition from its scores: 0 and 1 if all lie between, else infinite."""
+    """Infer the bounds of an undefined metric from its scores: 0 and 1 if no score is outside them, else infinite."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 

@@ -25,9 +25,9 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics of a report: of success, the objective, the headline, the targets, and answer metrics.
+    """Return the metrics of a report: the success metric, the objective, the headline, targets and answer metrics.
 
-    Only metrics that are means with a direction, and that both configs have scores for.
+    Only means with a direction that both configs have scores for are included.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
@@ -76,7 +76,7 @@ class PairReport:
 
     @cached_property
     def improvements(self) -> list[tuple[str, str, Check]]:
-        """Checks of the improvements that the candidate's targets require: metric, "minimal" or "ideal", and check."""
+        """Checks of the improvements that the candidate's targets require: (metric, "minimal" or "ideal", check)."""
         before, after = self.results
         found = []
         for metric, target in (after.run.config.get("targets") or {}).items():

@@ -94,7 +94,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Return a metric's judgement of each answer, by its name; failed or incomplete answers only have a reason."""
+    """Map a metric's name to its judgements, one per answer; failed or incomplete answers only get a reason."""
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
     cases = [

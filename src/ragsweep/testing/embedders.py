@@ -15,7 +15,7 @@ TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LON
 class EmbedderContract(Contract):
     """The contract of an embedder: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` is the largest difference of a value between batches; set a larger one for half precision.
+    ``tolerance`` is the largest accepted difference of a value between batches; set a larger one for half precision.
     """
 
     tolerance: ClassVar[float] = 1e-5

@@ -13,7 +13,7 @@ from ragsweep.testing.contract import Contract
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
-    """Check shapes and dtypes, and that each row is sorted, ties by position, unique, in range, padded at its end."""
+    """Check shapes and dtypes, and that each row is sorted (ties by position), unique, in range, padded at its end."""
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions are int32, not {positions.dtype}"
     assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"

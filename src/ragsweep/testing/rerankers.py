@@ -25,7 +25,7 @@ PAIRS = (
 class RerankerContract(Contract):
     """The contract of a reranker: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` is the largest difference of a score between batches; set a larger one for half precision.
+    ``tolerance`` is the largest accepted difference of a score between batches; set a larger one for half precision.
     """
 
     tolerance: ClassVar[float] = 1e-4

@@ -192,7 +192,7 @@ class ConfigPolicy:
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config and its node ``hydra`` before anything is imported; returns as `Policy.check`."""
+        """Check a composed config and its node ``hydra`` before any import; the result is that of `Policy.check`."""
         try:
             _refuse_heavy(template.tree)
         except RecursionError:

@@ -111,7 +111,7 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError for an untrusted package on the config search path, which imports it, or an interpolation."""
+    """Raise ConfigError for an interpolation or an untrusted package in a search path entry: Hydra imports packages."""
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations')
     if "://" not in path:
@@ -128,7 +128,7 @@ def check_search_path(path: str) -> None:
 def check_hydra(settings: Mapping[str, Any]) -> None:
     """Check Hydra's node, with values resolved for `FOLDER` as the run's folder.
 
-    Raises ConfigError, with the key, for any class, setting or location of a file that is neither listed nor trusted.
+    Raises ConfigError, with the key, for any class, setting or file location that is neither listed nor trusted.
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)

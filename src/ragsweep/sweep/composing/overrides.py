@@ -8,7 +8,7 @@ from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 Options = Callable[[str], list[str]]
-"""Lists the options of the config group with a name."""
+"""A function from the name of a config group to its options."""
 
 
 @lru_cache(maxsize=4096)

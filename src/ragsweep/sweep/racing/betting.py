@@ -92,7 +92,7 @@ class Betting:
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
-            InputError: Two scores of a question differ by more than ``spread``, or ``groups`` has too few questions.
+            InputError: Two scores of a question differ by more than ``spread``, or ``groups`` is too short.
         """
         asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
         values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after the config is dropped

@@ -126,7 +126,7 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Return the race of some configs, checked against them.
+    """Create the race of some configs, and check it against them.
 
     Args:
         settings: The configured rule.

@@ -175,9 +175,9 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a config's mean so far, its number of questions, and the cost, for display.
+    """Return a config's mean so far, its number of questions, and the cost, as an intermediate value for the sweeper.
 
-    The race itself reads the scores from the ledger.
+    The race reads the scores from the ledger.
     """
     value = result.summaries.metrics[objectives(result.run.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}

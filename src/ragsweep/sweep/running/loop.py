@@ -83,7 +83,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Configure logging by ``hydra.hydra_logging`` after a block whose jobs set it by ``hydra.job_logging``."""
+        """Set logging by ``hydra.hydra_logging`` after the block, whose jobs set it by ``hydra.job_logging``."""
         from hydra.core.utils import configure_log
 
         try:

@@ -37,7 +37,7 @@ ATTEMPTS = 3
 """Maximum attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that are not run again by this command; unsuccessful ones are when the command is repeated."""
+"""Statuses of jobs that this command does not run again; repeating the command runs the unsuccessful ones."""
 
 
 class Ending(NamedTuple):
@@ -75,7 +75,7 @@ class Multirun:
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
     def alone(self, _: str) -> AbstractContextManager[None]:
-        """Return the lock on the sweeps of a key, for opening and concluding one; no lock, as only searches share."""
+        """Return a lock on opening and concluding sweeps of this key; here none, as only searches are shared."""
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
