@@ -99,7 +99,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class ParentCondition:
-    """A condition: the parameter exists only if its parent has one of these values, as typed."""
+    """The condition that a parameter exists only if its parent has one of these values, as typed."""
 
     parent: str
     values: tuple[str, ...]
@@ -110,7 +110,7 @@ class ParentCondition:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A searched key."""
+    """A searched key, its domain, and the conditions under which it exists."""
 
     name: str  # the text before the = of an override
     domain: Categorical | Numeric

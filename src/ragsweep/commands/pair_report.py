@@ -44,7 +44,7 @@ def pair_metrics(first: Result, second: Result) -> list[str]:
 
 @dataclass(frozen=True)
 class PairReport:
-    """Two configs compared, and the folder of their ledger."""
+    """The report of two compared configs; ``path`` is the folder of their ledger."""
 
     conclusion: PairConclusion
     path: str

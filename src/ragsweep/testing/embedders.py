@@ -27,7 +27,7 @@ class EmbedderContract(Contract):
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """Check that vectors are float32, whatever dtype the model uses; an empty list is accepted."""
+        """Check the vectors, which are float32 whatever dtype the model uses, and that an empty list is accepted."""
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32

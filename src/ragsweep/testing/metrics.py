@@ -87,7 +87,7 @@ class MetricContract(Contract):
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """Check the name, which MLflow must accept, needs, unit, direction, bounds and, for a quantile, its share."""
+        """Check needs, unit, direction, bounds, the share of a quantile, and the name, which MLflow must accept."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
         assert set("@[]{}").isdisjoint(self.metric.name)

@@ -58,11 +58,11 @@ class RankingContract(Contract, ABC):
 
     @abstractmethod
     def chunks(self) -> Any:
-        """Return some chunks."""
+        """Return the chunks to index."""
 
     @abstractmethod
     def queries(self) -> Any:
-        """Return some queries."""
+        """Return the queries to rank the chunks for."""
 
     @abstractmethod
     def rank(self, part: Any, index: Arrays, chunks: Any, queries: Any, depth: int) -> Rankings:

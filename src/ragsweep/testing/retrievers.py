@@ -45,7 +45,7 @@ class TextRetrieverContract(RankingContract):
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
-        """Check a very small corpus, and a blank one."""
+        """Check an index of one chunk with text, and of one blank chunk."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)

@@ -1,4 +1,4 @@
-"""Check the settings of a config outside its parts, without loading anything."""
+"""Check the settings of a config outside its parts, and read the human labels that it names."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

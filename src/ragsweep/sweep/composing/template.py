@@ -143,7 +143,7 @@ class JobConfig:
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """The config of a job, composed elsewhere."""
+    """The config of a job as plain values, composed by Hydra itself or read from a record."""
 
     values: dict[str, Any]
     written: dict[str, Any]

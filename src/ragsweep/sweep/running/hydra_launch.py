@@ -51,7 +51,7 @@ class HydraTask:
     sweep: str = ""
     context: RunContext | None = None
     body: Body | None = None
-    sent: Sweep | None = field(default=None, init=False)  # the sweep whose workers send outcomes to the command
+    sent: Sweep | None = field(default=None, init=False)  # the sweep if workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # result of the body
     command: Holder = field(default_factory=myself, init=False)
 

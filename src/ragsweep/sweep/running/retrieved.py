@@ -80,7 +80,7 @@ class JudgedContexts(NamedTuple):
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure the judged share of two configs' contexts; None if corpus or labels have changed, or no chunk is found."""
+    """Measure the judged share of two configs' contexts; None if corpus or labels changed, or no chunk is found."""
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None
