@@ -41,7 +41,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How the jobs of a sweep ended: the status, why a job may have no record ("" if unknown), and an interruption."""
+    """How the jobs of a sweep ended: the status, why a job may lack a record ("": no reason), and an interruption."""
 
     status: str
     why: str
