@@ -31,7 +31,7 @@ from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Number of latest batches whose results keep their configs, which take 150 kB each."""
+"""Number of first batches whose results keep their configs, which take 150 kB each."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
 """Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""
@@ -49,8 +49,8 @@ def run_search(
 ) -> list[Sequence[JobReturn]]:
     """Search, and return the results of the jobs that this process launched, one list per batch.
 
-    Every value of every parameter is composed once before the first job starts. The result of the study is written to
-    ``optimization_results.yaml`` in the folder. ``attributes`` of a job are set on its trial at its end.
+    Each choice and both ends of each range are composed before the first job starts. The best trials are written to
+    ``optimization_results.yaml`` in ``folder``. ``attributes`` returns what to set on a job's trial at its end.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
@@ -101,7 +101,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
 
 @dataclass(frozen=True)
 class SearchLoop:
-    """The work of this process on a study."""
+    """The loop by which this process works on a study, possibly with other processes."""
 
     study: SharedStudy
     launch: Launch

@@ -20,7 +20,10 @@ REPEATED = 20
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Create a study, or open the one of this name. Raises HydraException if it has another measurement."""
+    """Create a study, or open the one whose name is the plan's or ends with the plan's suffix.
+
+    Raises HydraException if that study has another space, direction, subject or format.
+    """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

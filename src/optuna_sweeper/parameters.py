@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Maximum values of a range; more indicate a mistyped range."""
+"""Maximum number of values in a range; more indicate a mistyped range."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class ParentCondition:
-    """A condition: the parameter exists only if its parent has one of these values, as typed."""
+    """The condition that a parameter exists only if its parent has one of these values, as typed."""
 
     parent: str
     values: tuple[str, ...]
@@ -110,7 +110,7 @@ class ParentCondition:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A searched key."""
+    """A searched key, its domain, and the conditions under which it exists."""
 
     name: str  # the text before the = of an override
     domain: Categorical | Numeric
@@ -122,7 +122,7 @@ class Parameter:
 
 
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
-    """Parse one override. Raises HydraException with its place."""
+    """Parse one override. Raises HydraException, whose message begins with ``where``, for unreadable text."""
     try:
         return OverridesParser.create(loader).parse_overrides([line])[0]  # provides the loader for globs
     except HydraException as fault:
@@ -133,7 +133,7 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
     """Convert a sweep in Hydra's syntax to a domain of Optuna.
 
-    A range is half-open, as Hydra defines it. An interval includes both ends. Raises HydraException.
+    A range is half-open, as in Hydra; an interval includes both ends. Raises HydraException for an invalid sweep.
     """
     sweep: Any = override.value()
     log = "log" in getattr(sweep, "tags", ())

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Maximum parameters of one plot, the most important first."""
+"""Maximum number of parameters in one plot, the most important first."""
 MOST_PAIRS = 3
-"""Maximum parameters for a plot of all pairs."""
+"""Maximum number of parameters in the plot of all pairs."""
 ROW = 6
-"""Panels per row."""
+"""Number of panels per row."""
 LONGEST = 24
-"""Maximum characters of labels below a panel that fit without rotation."""
+"""Maximum total length of the labels below a panel, in characters, that fit without rotation."""
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ LAPSE = 90.0
 """Seconds without a heartbeat after which a process on another machine is considered dead."""
 
 Work = TypeVar("Work", contravariant=True)
-"""A piece of work, as named by its place."""
+"""A piece of work, in the form by which a `Liveness` identifies it."""
 
 
 class Holder(NamedTuple):
@@ -26,7 +26,10 @@ class Holder(NamedTuple):
     started: str
 
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
-        """Return whether the process is alive; ``silent``: seconds since its last heartbeat, if on another machine."""
+        """Return whether the process is alive.
+
+        ``silent`` is the time since its last heartbeat in seconds, which only matters if it is on another machine.
+        """
         if self.host != socket.gethostname():
             return silent < lapse
         return _started(self.process) == self.started
@@ -71,7 +74,7 @@ class Liveness(ABC, Generic[Work]):
     _stop: Callable[[], None] | None = None
 
     def __init__(self, pause: float, lapse: float = LAPSE) -> None:
-        """``pause``: seconds between heartbeats; ``lapse``: silence after which a process elsewhere counts as dead."""
+        """``pause``: seconds between heartbeats; ``lapse``: seconds without one until a process counts as dead."""
         self._pause, self._lapse = pause, lapse
 
     @abstractmethod
@@ -91,7 +94,7 @@ class Liveness(ABC, Generic[Work]):
         """Renew the claims of this process, for other machines."""
 
     def start(self) -> bool:
-        """Start heartbeats until ``stop`` or the last reference ends; return whether they were not running yet."""
+        """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if already running."""
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")

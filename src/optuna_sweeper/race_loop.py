@@ -10,7 +10,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 Launched = TypeVar("Launched")
-"""A job in the form that its launcher gets."""
+"""A job in the form that its launcher takes."""
 
 JobOutcome = JobReturn | Exception
 """The result of a job, or the fault that prevented the launch of its batch."""
@@ -39,10 +39,10 @@ class Race(Protocol):
         """Return the first rung; jobs dropped before an interruption are dropped again."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Decide after a rung, from the return values of the remaining jobs."""
+        """Decide after a rung, from the return values of the jobs that completed it."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """End the race; ``returned``: the return values of the jobs run in full."""
+        """End the race; ``returned`` has the return values of the jobs that completed their run in full."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class RaceResult:
 
 
 def check_race(race: Any) -> Race | None:
-    """Return the race; raises HydraException for an object that does not implement Race."""
+    """Return the race, or None without one; raises HydraException for an object that does not implement Race."""
     if race is None or isinstance(race, Race):
         return race
     raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, got {race!r}")
@@ -66,7 +66,10 @@ def run_race(
     launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
     after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Run a race over jobs by number; ``launch`` runs them up to the end of a rung, or in full."""
+    """Run a race over jobs by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
+
+    A job that fails on a rung leaves the race without being dropped by it.
+    """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))
     dropped = [number for number in rung.dropped if alive.pop(number, None) is not None]
@@ -99,7 +102,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
 
 
 def exception_of(job: JobReturn) -> Exception | None:
-    """Return the exception of a job, without Hydra's printed line."""
+    """Return the exception that a job raised, or None, without the line that Hydra prints with it."""
     with redirect_stderr(StringIO()):
         try:
             _ = job.return_value

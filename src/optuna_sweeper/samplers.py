@@ -36,7 +36,7 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
 
 
 def seed_of(study: int, draw: int) -> int:
-    """Derive the seed of a draw from the study's seed and the draw's number."""
+    """Derive the seed of a draw from the study's seed and the draw's index."""
     digest = hashlib.sha256(f"ragsweep-optuna/1 {study} {draw}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
 
@@ -48,7 +48,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
     Args:
         settings: The sampler's name, the study's seed, and arguments of Optuna's class.
-        draw: Study and trial -> the number of the draw, and whether to draw at random.
+        draw: Study and trial -> the index of the draw, and whether to draw at random.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 
@@ -88,7 +88,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
 
 def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
-    """Return Optuna's sampler of a name. Raises HydraException for unknown arguments."""
+    """Create Optuna's sampler of the configured name. Raises HydraException for unknown arguments."""
     from optuna import samplers
     from optuna.exceptions import ExperimentalWarning
 

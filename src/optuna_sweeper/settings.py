@@ -1,4 +1,4 @@
-"""The sweeper's settings, read and checked first."""
+"""The sweeper's settings, read and checked before anything else."""
 
 from __future__ import annotations
 

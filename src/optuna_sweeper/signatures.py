@@ -32,7 +32,7 @@ class TrialConfig(Protocol):
 
 
 class Signature(NamedTuple):
-    """The hash of a trial's config, why it cannot be composed, or "", and the composed config."""
+    """The hash of a trial's config, the fault that prevents its composition ("" if none), and the composed config."""
 
     digest: str
     fault: str = ""
@@ -40,7 +40,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """Composes a program's configs."""
+    """The composer of a program's configs."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
@@ -53,7 +53,7 @@ class SearchComposer(NamedTuple):
 
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:
-        """Compose as Hydra's launchers do."""
+        """Return a composer that works as Hydra's launchers do."""
         return cls(
             lambda overrides: _HydraConfig(loader.load_sweep_config(master, list(overrides))),
             loader,
@@ -72,7 +72,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the values of parameters in a config: the option of a group, or the value of a key."""
+        """Return the values of parameters in a config (for a group, its option), without parameters that have none."""
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):

@@ -41,7 +41,7 @@ class Space:
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Format the overrides of a trial."""
+        """Return the overrides of a trial, the fixed ones included, in the order as written."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
@@ -70,7 +70,7 @@ class Space:
         return point, outside
 
     def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
-        """Return Optuna's values for a point as typed."""
+        """Convert a point's values as typed to Optuna's values."""
         domains = {parameter.name: parameter.domain for parameter in self.parameters}
         return {
             name: text if isinstance(domains[name], Categorical) else domains[name].locate(float(text))
@@ -125,9 +125,10 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter, with each value of its parents, and the probes of its choices or ends.
+        """Yield each parameter with its probes, once for each combination of its ancestors' values.
 
-        ``others``: values of other parameters; the default is their first value.
+        There is a probe for each choice, or each end of a range. ``others`` sets values of other parameters; the
+        default is their first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
@@ -152,7 +153,7 @@ class Space:
         return lists
 
     def description(self) -> list[Any]:
-        """Return the space as plain values, for comparison."""
+        """Return the space as plain values, to compare it with that of a stored study."""
         return [[each.name, repr(each.domain), *map(str, each.when)] for each in self.parameters]
 
 

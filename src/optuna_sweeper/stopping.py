@@ -21,7 +21,7 @@ class StopRule:
 
     seconds: float | None = None  # since the process started; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
-    by: tuple[float, ...] | None = None  # the smallest improvement per objective; None: as jobs return it
+    by: tuple[float, ...] | None = None  # the smallest improvement per objective; None: from what jobs return
     budget: Mapping[str, float] = field(default_factory=dict)  # limits of the costs that jobs return
 
     def plain(self) -> dict[str, Any]:

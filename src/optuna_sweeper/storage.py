@@ -40,12 +40,12 @@ class Storage:
 
 
 def is_postgresql(url: object) -> bool:
-    """Return whether a storage is in a PostgreSQL database, which other machines can reach."""
+    """Return whether a URL is that of a PostgreSQL database, which other machines can reach."""
     return str(url).partition("://")[0].partition("+")[0] == _SCHEME
 
 
 def check_url(url: str | None) -> str:
-    """Return the URL with its driver; empty for a study in memory. Raises HydraException for other storages."""
+    """Return the URL with its driver, or "" for a study in memory. Raises HydraException for an unsupported storage."""
     if url is None:
         return ""
     scheme, separator, rest = str(url).partition("://")

@@ -55,12 +55,12 @@ class StudyPlan:
     subject: str  # identity of the measurement: only the same one continues a study
     sampler: Mapping[str, Any]
     n_trials: int
-    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
-    has_zero: bool = False  # the first is trial 0, which exists once per study: later defaults are not added
+    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides, and Optuna's values
+    has_zero: bool = False  # whether first[0] is trial 0, which is only tried in a new study
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
-    suffix: str = ""  # other names of the study, from earlier titles
-    objectives: tuple[str, ...] = ()  # their names, as other programs show them
+    suffix: str = ""  # the end of the study's name, by which it is found under an earlier title; "": by its name only
+    objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
     attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
 
 
@@ -98,7 +98,7 @@ class SharedStudy:
         return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
     def is_exhausted(self) -> bool:
-        """Return whether the sampler finds no new configs."""
+        """Return whether the sampler cannot find any new configs."""
         if self.plan.sampler.get("name") == GRID:
             return self._next_point() is None
         return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
@@ -115,7 +115,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, including those of dead processes, by job number.
+        """Claim up to ``most`` trials for this process, those of dead processes included, and sort them by job number.
 
         A trial's last attempt runs alone, so that another crash can be attributed to it.
         """
@@ -213,7 +213,7 @@ class SharedStudy:
         return tuple(enqueued)
 
     def report(self, evaluation: Evaluation, step: int, value: float) -> None:
-        """Report the intermediate value of a trial."""
+        """Report an intermediate value of a trial; does nothing if another process has taken it over."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         with suppress(UpdateFinishedTrialError):  # another process has taken it over
@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Enqueue the trials that this process owns again; ``lost``: the attempt counts, because its worker died."""
+        """Re-enqueue the trials that this process owns; ``lost`` if a worker died, so that their attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -50,8 +50,8 @@ def _replace(path: Path, text: str) -> None:
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     """Describe a study in JSON types.
 
-    A trial has ``job``, its number among the evaluations, and ``overrides``, or ``duplicate_of`` if an earlier trial
-    had the same config. ``feasible`` is false if a constraint is violated; a ``best`` trial is not dominated.
+    A trial has ``job``, its index among the evaluations, and ``overrides``, or ``duplicate_of`` if an earlier trial had
+    the same config. ``feasible`` is false if a constraint is violated; a ``best`` trial is feasible and not dominated.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)

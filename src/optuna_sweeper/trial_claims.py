@@ -9,9 +9,9 @@ from optuna_sweeper.trials import EVALUATION, LOCATED, OVERRIDES, POINT, superse
 
 
 class TrialClaims(Liveness[Any]):
-    """Claims on the running trials of a study; all methods but ``beat`` need the storage's lock.
+    """Claims on the running trials of a study; the caller must hold the storage's lock, except for ``beat``.
 
-    ``is_shared``: several processes share the study; otherwise there is no heartbeat.
+    ``is_shared`` is whether several processes may share the study; otherwise there are no heartbeats.
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
@@ -19,7 +19,7 @@ class TrialClaims(Liveness[Any]):
         self._study, self._is_shared = study, is_shared
 
     def claim(self, work: Any, facts: Mapping[str, Any] = {}) -> Holder | None:
-        """Claim a trial; ``facts`` about its evaluation are recorded with the claim."""
+        """Claim a trial as `Liveness.claim` does; ``facts`` about its evaluation are recorded with the claim."""
         if self.is_alive(work) and (owner := trial_owner(work)) != myself():
             return owner
         if self._is_shared and self.start():
@@ -28,9 +28,9 @@ class TrialClaims(Liveness[Any]):
         return None
 
     def release(self, work: Any, lost: bool = False) -> None:
-        """Re-enqueue a running trial, and mark it as failed; ``lost``: its attempt counts.
+        """Re-enqueue a running trial, then mark it as failed; ``lost``: whether its attempt counts.
 
-        In this order, a process that dies in between leaves a pending trial and one to mark later.
+        In this order, a process that dies in between leaves the new trial, and the old one to be marked later.
         """
         from optuna.trial import TrialState
 
@@ -44,7 +44,7 @@ class TrialClaims(Liveness[Any]):
         self._study.tell(work.number, state=TrialState.FAIL)
 
     def is_alive(self, work: Any) -> bool:
-        """Return whether a living process is evaluating a trial; a silent process counts as dead on any machine."""
+        """Return whether a living process owns a trial; without heartbeats it counts as dead, even on this machine."""
         owner = trial_owner(work)
         if owner is None or owner == myself():
             return owner is not None
@@ -57,7 +57,7 @@ class TrialClaims(Liveness[Any]):
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that started a trial; None if it died before recording itself."""
+    """Return the process that owns a trial; None if none does, or if it died before recording itself."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 

@@ -14,7 +14,7 @@ _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+
 
 
 class TrialZero(NamedTuple):
-    """The overrides of the first trial, and why the declared baseline is not in the space, or ""."""
+    """The overrides of the first trial, and why the declared baseline is outside the space ("" if it is not)."""
 
     overrides: tuple[str, ...]
     outside: str = ""

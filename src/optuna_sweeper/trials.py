@@ -28,7 +28,7 @@ class Constraint:
         return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
 
     def violation(self, value: float) -> float:
-        """Return the violation of the constraint by a value; 0 or less if it is met."""
+        """Return by how much a value violates the constraint; 0 or less if it is met."""
         return value - self.limit if self.upper else self.limit - value
 
 
@@ -51,7 +51,7 @@ class TrialOutcome:
 
 
 def read_directions(setting: Any) -> tuple[str, ...]:
-    """Read the key ``direction``: one, or a list with one per objective. Raises HydraException."""
+    """Read the key ``direction``: one, or a list with one per objective. Raises HydraException for other values."""
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
@@ -60,7 +60,7 @@ def read_directions(setting: Any) -> tuple[str, ...]:
 
 
 def read_constraints(setting: Any) -> tuple[Constraint, ...]:
-    """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
+    """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException for other values."""
     if setting is not None and not isinstance(setting, list):
         raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], got {setting!r}')
     constraints = []
@@ -77,7 +77,7 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
 
 
 def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
-    """Read a job's result.
+    """Return the outcome of a trial from its job's result; anything but one number per objective is a failure.
 
     A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
     ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
@@ -160,7 +160,7 @@ class Evaluation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that a trial records with its owner."""
+        """The facts that are stored on the trial together with its owner."""
         names = ("job", "overrides", "signature", "attempt", "retry_of")
         return {name: getattr(self, name) for name in names} | {"overrides": list(self.overrides)}
 
@@ -222,7 +222,7 @@ def read_trial(trial: Any) -> TrialOutcome | None:
 
 
 def count_final_duplicates(trials: Sequence[Any]) -> int:
-    """Count the consecutive duplicates at the end of a study."""
+    """Count the consecutive duplicates at the end of a study, ignoring unfinished trials."""
     count = 0
     for trial in reversed(trials):
         if trial.state.is_finished():

@@ -51,7 +51,7 @@ class OptunaSweeperConf:
     custom_search_space: str | None = None  # function(config, trial) that suggests more parameters
     constraints: Any = None  # such as ["latency <= 800"], on values that jobs return under "measured"
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
-    default: bool = True  # the first trial is the space's own default config
+    default: bool = True  # whether the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides to try next
     subject: str | None = (
         None  # identity of the measurement; only the same one continues a study. null: the fixed overrides
@@ -71,7 +71,7 @@ for _name, _arguments in SAMPLERS.items():
 
 
 class OptunaSweeper(Sweeper):
-    """Search with Optuna. The settings are those of ``OptunaSweeperConf``."""
+    """The sweeper that searches with Optuna. Its settings are those of ``OptunaSweeperConf``."""
 
     def __init__(self, **settings: Any) -> None:
 
@@ -84,7 +84,7 @@ class OptunaSweeper(Sweeper):
         self.hydra_context: HydraContext | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Create the launcher."""
+        """Store Hydra's arguments, and create the launcher."""
         self.hydra_context, self.config, self.task = hydra_context, config, task_function
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config

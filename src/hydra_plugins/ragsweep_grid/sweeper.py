@@ -32,10 +32,12 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 
 
 class GridSweeper(Sweeper):
-    """Launch the product of the swept values, for each case, in batches; ragsweep controls its own jobs.
+    """The sweeper that launches the product of all swept values, for each case, in batches.
+
+    For ragsweep's own command it only provides Hydra's launcher; ragsweep decides which jobs to launch.
 
     Args:
-        max_batch_size: Jobs per launch; None for all.
+        max_batch_size: Maximum number of jobs per launch; None for all.
         params: Key -> swept values, as typed.
         cases: Lists of overrides. A case overrides ``params``; the command line overrides both.
         race: The rule of a race, for ragsweep's own jobs.

@@ -4,4 +4,4 @@ from hydra_plugins.optuna_sweeper import sweeper
 
 
 class OptunaSweeper(sweeper.OptunaSweeper):
-    """Search with Optuna, like ``hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper``."""
+    """``hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper`` under its former name."""

@@ -17,7 +17,7 @@ GROUP = "sweeps"
 
 
 class SweepsSource(ConfigSource):
-    """Read ``sweeps/NAME`` from the folder of an entry ``sweeps://FOLDER``."""
+    """The config source of a search path entry ``sweeps://FOLDER``, whose files are the options ``sweeps/NAME``."""
 
     @staticmethod
     def scheme() -> str:
@@ -25,7 +25,7 @@ class SweepsSource(ConfigSource):
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; without a header, its keys are in the default package of the group."""
+        """Load a sweep; without an ``@package`` header, its keys are in the default package of the group."""
         file = self._file(config_path)
         if not file.is_file():
             raise ConfigLoadError(f"Config not found : {file}")
@@ -50,7 +50,7 @@ class SweepsSource(ConfigSource):
         return Path(self.path).is_dir()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
-        """List the group, or the sweeps in it."""
+        """List the group for the root path, and the names of the sweeps for the group."""
         if config_path == "":
             return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
         if config_path != GROUP or results_filter == ObjectType.GROUP:
@@ -63,7 +63,7 @@ class SweepsSource(ConfigSource):
 
 
 class RagsweepSearchPath(SearchPathPlugin):
-    """Add ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
+    """The plugin that adds ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append to the search path, so that the shipped ``conf`` takes precedence.

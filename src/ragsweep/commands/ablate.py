@@ -99,7 +99,9 @@ def write_sweep(ablation: Ablation, run: str) -> str:
 
 
 def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, config_dir: str | None) -> Ablation:
-    """Find the cases around a recorded config, as composed now.
+    """Return the cases of an ablation of a recorded config, composed with the present code, data and defaults.
+
+    ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
 
     Raises:
         RagsweepError: The config no longer composes, or nothing is left to change.
@@ -144,7 +146,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
-    """Return a function that composes and checks configs on one session; equal choices of options are composed once.
+    """Return a function that composes and checks configs on one session; it composes equal choices of options once.
 
     The function raises a RagsweepError for a config that cannot run.
     """

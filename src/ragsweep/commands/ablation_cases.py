@@ -31,10 +31,10 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 """Group -> interchangeable options: those that need no further model and no service."""
 
 KEPT = {("chunker", "none"), ("retriever", "none")}
-"""Options that depend on the texts or disable retrieval, which are never swapped."""
+"""Options that are never swapped, because they depend on the texts or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Groups with system parameters; other groups belong to the golden set and its measurement."""
+"""Prefixes of the system's own parameters; all others belong to the golden set or to the measurement."""
 
 CHANCE = frozenset({"seed", "replicate"})
 
@@ -47,7 +47,7 @@ _HYBRID = ("hybrid_rrf", "hybrid_convex")
 
 @dataclass(frozen=True)
 class AblationCase:
-    """One config: its difference from the ablated config, and all of its overrides."""
+    """One config: the factor in which it differs from the ablated config ("" for that one), and all its overrides."""
 
     factor: str
     overrides: Overrides
@@ -55,7 +55,7 @@ class AblationCase:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The cases to run: the config itself first, then one change at a time; and omissions with reasons."""
+    """The cases to run, the config itself first and then one change at a time, and the omitted changes."""
 
     cases: tuple[AblationCase, ...]
     impossible: Mapping[str, str]  # change -> why it is invalid
@@ -96,7 +96,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbouring values of a numeric parameter, as typed; none for other values."""
+    """Return the neighbouring values of a numeric parameter of the system, as typed; [] for any other."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -118,7 +118,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to a group's option; a reranker can only be removed."""
+    """Return the alternatives to a group's option; a reranker can only be removed, and a `KEPT` option has none."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -132,14 +132,14 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Set a parameter, replacing any override that sets it."""
+    """Return the overrides with a parameter set by ``line``, which replaces any override of the same key."""
     return (*(kept for kept in base if key_of(kept) != key_of(line)), line)
 
 
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
-    """Replace the option of a group.
+    """Return the overrides with the option of a group changed from ``before`` to ``option``.
 
-    The settings of the replaced option are removed, but a leg common to both retrievers keeps its own.
+    The settings of the replaced option are removed, but a leg that both retrievers have in common keeps its own.
     """
     others = [line for line in base if not _belongs(key_of(line), group)]
     carried = _carried(base, before, option) if group == "retriever" else ()

@@ -21,7 +21,7 @@ from ragsweep.stats.verdict import pair_verdict
 
 
 def cases_document(ablation: Ablation) -> Document:
-    """Build the document of the factors to change, and of the omissions."""
+    """Build the document that lists the factors to change and the omitted changes."""
     return Document("ablate", [Section([lines(_cases(ablation))])])
 
 
@@ -41,7 +41,10 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
 
 
 def changes_document(results: Sequence[Result], metric: str | None) -> Document:
-    """Build the document of the changes, the largest effect first; the first result is the ablated config."""
+    """Build the document of the changes' effects on a metric, the largest first; ``results[0]`` is the ablated config.
+
+    ``metric`` None stands for the objective.
+    """
     if len(results) < 2:
         none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
         return Document("ablate", [Section([lines(none)])])

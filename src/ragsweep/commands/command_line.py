@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_path(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the ledger's folder."""
+    """Add the option ``--path`` for the ledger's folder."""
     parser.add_argument(
         "--path",
         default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"),
@@ -39,7 +39,7 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 
 def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
-    """Add the options for a printed document's form."""
+    """Add the option ``--json`` and, if ``markdown``, ``--markdown``, for the form of a printed document."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
     if markdown:
@@ -47,7 +47,7 @@ def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
 
 
 def print_document(document: Document, options: argparse.Namespace | None = None) -> None:
-    """Print a document in the form that the options name, else for the terminal."""
+    """Print a document as JSON or Markdown if the options have ``json`` or ``markdown`` set, else for the terminal."""
     with ignore_closed_pipe():
         if getattr(options, "json", False):
             sys.stdout.write(as_json(document))

@@ -36,7 +36,7 @@ from ragsweep.sweep.running.retrieved import judged_contexts
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.compare/1"
-MOST_QUESTIONS = 3  # maximum questions named on either side in the terminal
+MOST_QUESTIONS = 3  # maximum number of helped and of hurt questions named in the terminal
 _COLUMNS = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
 _NUMBERS = (
     *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),
@@ -91,7 +91,7 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
 
 
 def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, RecordedRun]) -> Document:
-    """Build the document of two configs: their differences, each metric with notes and slices, moved questions."""
+    """Build the comparison of two configs: their settings, metrics and slices, and the questions that changed most."""
     baseline, candidate = runs
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)

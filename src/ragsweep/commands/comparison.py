@@ -13,7 +13,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the sweep that contains both runs, or that contains one and has the other as its baseline."""
+    """Return the family of the sweep that has both runs, or one with the other as its baseline; None if none does."""
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
         records = ledger.records(sweep)
@@ -30,7 +30,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 
 
 def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
-    """Return metric -> verdict on the candidate, in words with the difference, as printed by ``compare``."""
+    """Map each metric to the verdict on the candidate, in words and with the difference, as ``compare`` prints it."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     pairs = {metric: family.compare(first, second, metric) for metric in metrics}

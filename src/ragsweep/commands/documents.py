@@ -11,9 +11,9 @@ from ragsweep.golden.corpora import read_corpus, read_folder
 
 
 def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
-    """Read a folder of pages, a BEIR folder, or a file, and print notes on it to standard error.
+    """Read a folder of pages, a BEIR folder, or a file, and print notes on the documents to standard error.
 
-    ``excluded`` are patterns of ids to skip. Raises InputError for faults of the files.
+    ``excluded`` are patterns of ids to skip in a folder of pages. Raises InputError for faulty files.
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
     if path.is_dir() and not (path / "corpus.jsonl").exists():
@@ -26,6 +26,6 @@ def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
 
 
 def show_notes(notes: Sequence[str]) -> None:
-    """Print notes on the given documents to standard error: standard output may be JSON."""
+    """Print notes on documents to standard error, because standard output may be JSON."""
     for note in notes:
         print(f"ragsweep: note: {mask_text(note)}", file=sys.stderr)

@@ -56,7 +56,7 @@ def effects(arguments: Sequence[str]) -> int:
 
 
 def effects_document(results: Sequence[Result], metric: str) -> Document:
-    """Build the document of the effects on a metric: main effects first, then interactions, each by size."""
+    """Build the document of the effects on a metric: main effects, then interactions, the largest of each first."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)

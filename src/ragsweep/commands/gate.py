@@ -123,7 +123,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read a margin or a bound of a mean (with a sign: a gain); raises ConfigError if it is invalid."""
+    """Read ``METRIC=X`` as a condition of this kind; ``LEAST`` with a + is a gain. Raises ConfigError if invalid."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:
@@ -142,7 +142,7 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
     """Read question ids, one per line; lines that begin with # are comments.
 
-    Raises InputError for a file that cannot be read or names no question, and for unknown questions.
+    Raises InputError for a file that cannot be read or has no ids, and for ids that are not in ``known``.
     """
     faults, chosen = Faults(), dict[str, None]()
     for where, line in read_lines(path, faults):
@@ -181,8 +181,8 @@ def decide(
     """Decide whether the candidate is within each margin of the baselines, and keeps each bound.
 
     The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
-    Berger, Technometrics 24, 1982); it fails if any check fails. Raises RagsweepError for an unknown metric, label or
-    question, and for a metric that cannot be gated.
+    Berger, Technometrics 24, 1982); it fails if any check fails, and is refused for runs that are not comparable.
+    Raises RagsweepError for an unknown metric, label or question, and for a metric that cannot be gated.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}

@@ -24,9 +24,9 @@ _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "h
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The decision of a gate, and its basis. A rejected pair has a reason and no checks.
+    """The decision of a gate, and its basis. A refused pair has a reason and no checks.
 
-    ``decisions`` has the decision against each baseline, if there is an anchor.
+    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each.
     """
 
     decision: Decision
@@ -44,7 +44,7 @@ class GateDecision:
 
 
 def correction(check: Check, judged: Gate) -> str:
-    """Describe the effect of human labels."""
+    """Describe how human labels correct a check; ``judged`` is its result without them."""
 
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
@@ -58,7 +58,7 @@ def correction(check: Check, judged: Gate) -> str:
 
 
 def gate_document(decision: GateDecision) -> Document:
-    """Build the document of a decision: the pair, what differs, the checks, and notes."""
+    """Build the document of a decision: the pair, the settings that differ, the checks, and notes."""
     against = (f"{decision.baseline}", f"{decision.anchor}") if decision.anchor else (f"{decision.baseline}",)
     pair = f"{decision.candidate}" + (f" against {' and '.join(against)}" if decision.baseline else "")
     asked = f", {decision.questions:,} questions" if decision.questions else ""

@@ -81,7 +81,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
 
 
 def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
-    """Build the document of the agreement of judges with humans; ``weighted``: the questions have weights."""
+    """Build the document of judges' agreement with people; if ``weighted``, note that question weights are unused."""
     unused = "all shares and means here are of verdicts: the weights of questions are not used"
     blocks = [notes(_statements(calibration)) for calibration in found]
     blocks += [lines(Statement("note", unused))] if weighted else []

@@ -16,7 +16,10 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of the noise floor of the chosen metrics, else of all judged metrics that both runs have."""
+    """Build the document of the noise floor of the chosen metrics, else of all judged metrics that both runs have.
+
+    Raises InputError if a run lacks a chosen metric, or if the runs share no judged metric.
+    """
     first, second = (find_run(options.path, run).result for run in options.runs)
     scores, others = scores_by_question(first), scores_by_question(second)
     shared = [name for name in scores if name in others]

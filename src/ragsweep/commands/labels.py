@@ -26,7 +26,10 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 
 
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
-    """Raise InputError for labels outside the bounds of their metric, as defined by the results' configs."""
+    """Raise InputError for labels outside the bounds of their metric.
+
+    The bounds are those that the results' configs define, else those inferred by `bounds_of_scores`.
+    """
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:
@@ -38,13 +41,13 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Return the bounds of a metric without a definition, inferred from its scores: 0 and 1 if all are shares."""
+    """Infer the bounds of an undefined metric from its scores: 0 and 1 if no score is outside them, else infinite."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 
 
 def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError unless a label is of a metric that the command compares."""
+    """Raise InputError if there are labels, but none is of a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
@@ -52,7 +55,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, infinite if it has none; its entry in the config takes precedence.
+    """Return the bounds of a metric, infinite if it has none; a config key equal to its name takes precedence.
 
     Raises ConfigError if the config does not define it.
     """
@@ -73,7 +76,7 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
 
 
 def scores_by_question(result: Result) -> Scores:
-    """Return the measured scores of an evaluated config."""
+    """Return the scores of an evaluated config by metric and question, without missing ones."""
     return {
         name: {
             question: float(value)

@@ -26,7 +26,7 @@ Bootstrap: whole documents resampled. Interval and verdict: ours, which count cl
 
 
 def pair_document(report: PairReport) -> Document:
-    """Build the document of the page."""
+    """Build the page that compares two configs."""
     before, after = report.results
     sections = (
         ("result", "What was found", _found(report)),

@@ -25,7 +25,10 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics of a report: the deciding one, the targets, the headline, and the answer metrics."""
+    """Return the metrics of a report: the success metric, the objective, the headline, targets and answer metrics.
+
+    Only means with a direction that both configs have scores for are included.
+    """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
     ]
@@ -41,7 +44,7 @@ def pair_metrics(first: Result, second: Result) -> list[str]:
 
 @dataclass(frozen=True)
 class PairReport:
-    """Two configs compared, and the folder of their ledger."""
+    """The report of two compared configs; ``path`` is the folder of their ledger."""
 
     conclusion: PairConclusion
     path: str
@@ -73,7 +76,7 @@ class PairReport:
 
     @cached_property
     def improvements(self) -> list[tuple[str, str, Check]]:
-        """Test the improvements set by the candidate's targets: metric, "minimal" or "ideal", and the decision."""
+        """Checks of the improvements that the candidate's targets require: (metric, "minimal" or "ideal", check)."""
         before, after = self.results
         found = []
         for metric, target in (after.run.config.get("targets") or {}).items():
@@ -90,12 +93,12 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """The response time in ms of each question, per config; NaN if a step was not measured."""
+        """The response time in ms of each question, per config: the sum over its measured steps; NaN without steps."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Confusion counts of expected and found kinds, per config, for metrics that pair them and readable answers."""
+        """Counts of (expected kind, found kind) by config name, from metrics that pair them and readable answers."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))
@@ -166,7 +169,7 @@ class PairReport:
         }
 
     def cases(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per question: its labels, and answer, scores, missing scores and steps of both configs."""
+        """Yield one record per question: its labels, and each config's answer, scores, missing scores and steps."""
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
         rows = {name: n for n, name in enumerate(after.questions["question_id"])}
@@ -188,7 +191,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 
 
 def stage_means(result: Result) -> dict[str, float]:
-    """Return the mean time per question in ms: of retrieval, of generation, and in total."""
+    """Return the mean time per question in ms: "retrieval" (all stages but "generate"), "generate" if any, "all"."""
     means = {stage: found["mean_ms"] for stage, found in result.summaries.latency.items()}
     retrieval = sum(value for stage, value in means.items() if stage != GENERATE)
     generate = {GENERATE: means[GENERATE]} if GENERATE in means else {}

@@ -25,10 +25,10 @@ FEW_CLUSTERS = (
 
 
 class PowerFindings(NamedTuple):
-    """What the questions of one or two configs can show.
+    """The differences that the questions of one or two configs can show.
 
-    ``rows``: one per metric. ``noise``: metric -> the noise of each repetition. ``siblings``: the number of configs of
-    the sweep that the runs belong to, or 0.
+    ``rows`` has one row per metric, and ``noise`` maps each metric to the noise of each repetition. ``siblings`` is the
+    number of configs in the sweep that the runs belong to, or 0.
     """
 
     runs: Sequence[RecordedRun]
@@ -46,7 +46,7 @@ class GoldenSetPlan(NamedTuple):
     design: Design
     planned: Sequence[Planned]
     rows: Sequence[Row]
-    price: float | None  # of the annotation of a question, in euros
+    price: float | None  # of annotating one question, in euros
 
 
 def power_document(found: PowerFindings) -> Document:

@@ -16,7 +16,7 @@ LOST_POWER = (
 
 
 def check_sequential(options: argparse.Namespace) -> None:
-    """Raise ConfigError for options of a gate that are undefined for a suite that grows between looks."""
+    """Raise ConfigError for options of a gate that cannot be combined with ``--sequential``."""
     for condition in options.conditions:
         if condition.relative:
             fact = f"{condition} is a share of a mean, which changes between looks"

@@ -16,7 +16,7 @@ _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 
 def read_since(text: str, now: float) -> float:
-    """Read a duration before now, or a date; return seconds since 1970. Raises ConfigError for neither."""
+    """Convert a duration before now, or a date, to seconds since 1970; raises ConfigError for any other text."""
     if found := re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text):
         return now - float(found[1]) * _UNITS[found[2]]
     try:

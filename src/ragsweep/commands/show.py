@@ -27,7 +27,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.running.session import Session
 
-MOST_CONTEXT, LONGEST_PASSAGE = 5, 200  # maximum chunks listed below a question, and most characters of each
+MOST_CONTEXT, LONGEST_PASSAGE = 5, 200  # maximum number of chunks listed below a question, and of characters of each
 
 _ABOUT = """Show one config: its settings, its metrics with 95 % intervals, each slice, and with --missed the questions
 with the worst possible score, with their texts and retrieved chunks."""

@@ -75,7 +75,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_size(text: str) -> int:
-    """Return a size such as 500MB or 2 GiB in bytes."""
+    """Return a size such as 500MB or 2 GiB in bytes; raises ArgumentTypeError for any other text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
     if not match:
         raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, got "{text}"')
@@ -83,7 +83,7 @@ def read_size(text: str) -> int:
 
 
 def read_age(text: str) -> float:
-    """Return an age such as 12h or 30d in seconds."""
+    """Return an age such as 12h or 30d in seconds; raises ArgumentTypeError for any other text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
     if not match:
         raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, got "{text}"')

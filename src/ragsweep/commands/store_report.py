@@ -28,7 +28,7 @@ class Listing(NamedTuple):
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the sweeps that have a result of each signature."""
+        """The names of the sweeps with a result, by its signature; empty if the ledger could not be read."""
         return self.results.names if self.results else {}
 
 
@@ -153,7 +153,10 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 
 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
-    """Build the document of the removed items; ``kept`` is why the database keeps unused space."""
+    """Build the document of the removed items, and of those that could not be removed.
+
+    ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space.
+    """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]
     done = Statement("removed", _amount(removed) or "nothing", {"removed": len(removed)})

@@ -36,18 +36,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A checked command: its experiments, its plan, and what is displayed before the first job."""
+    """A checked command, ready to run: its experiments, plan and race, and the facts to show before the first job."""
 
     command: Command
     experiments: Sequence[Experiment]
     planned: Plan
     race: SweepRace | None
     nodes: Sequence[Node]  # nodes that may be computed
-    facts: Sequence[tuple[str, str]]
+    facts: Sequence[tuple[str, str]]  # label and text of each line
 
 
 def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Check what a command's configs share, without loading anything; return the human labels of a sweep."""
+    """Check the settings that all configs of a command must share; return the human labels of ``judge.labels``.
+
+    Loads no dataset and no model. Raises ConfigError, or InputError for unreadable labels.
+    """
     check_command(configs[0])
     # The location of results cannot differ within a sweep, or they would not be found again.
     for key in ("store", "tracking", "compute"):
@@ -58,7 +61,10 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 
 
 def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
-    """Check every config of a command against its data, and plan the computation of all."""
+    """Check every config of a command against its data, and plan the computations of all of them.
+
+    For a search, only the first experiment is kept, and the plan is an upper bound. Raises a RagsweepError for faults.
+    """
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)
     check_shown(configs, _common_labels(experiments))
@@ -77,7 +83,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
-    """Check every config before the first job starts, and raise all faults at once."""
+    """Prepare the experiment of every job and set it on the job; raise the faults of all jobs as one error."""
     experiments, faults = [], dict[str, RagsweepError]()
     for job in jobs:
         try:
@@ -126,9 +132,9 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 
 
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Check a recorded baseline, and yield notes about it.
+    """Check a baseline that names a recorded result, and yield notes about it; none for other declarations.
 
-    Raises InputError if it does not exist, answered other questions, or lacks the objective.
+    Raises InputError if there is no such result, or if it is of other questions or documents or lacks an objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:
@@ -155,7 +161,7 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
 
 
 def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Warn about metrics that fail on one question, before any paid call."""
+    """Print a warning for each metric that fails on a trial question, before any paid call."""
     faults: dict[str, str] = {}
     for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None
@@ -165,7 +171,7 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
 
 
 def check_keys(nodes: Sequence[Node]) -> None:
-    """Raise ConfigError for all missing API keys that these nodes need."""
+    """Raise one ConfigError that lists every missing API key these nodes need."""
     faults: dict[str, None] = {}
     for check in (node.check for node in nodes if node.check):
         try:

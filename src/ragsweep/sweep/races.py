@@ -10,12 +10,12 @@ from ragsweep.sweep.racing.betting import WHERE, Betting
 
 @dataclass(frozen=True)
 class BettingRace:
-    """Drops configs that are shown to be worse than the best, by anytime-valid bets (see racing.Betting).
+    """The rule that drops configs shown to be worse than the best, by anytime-valid bets (see racing.Betting).
 
     Args:
         margin: As in Betting.
         level: As in Betting.
-        block: Questions between two decisions.
+        block: Number of questions between two decisions.
     """
 
     margin: float = 0.0
@@ -25,7 +25,7 @@ class BettingRace:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric, which must have bounds. Raises ConfigError for an invalid margin.
+        """Return the rule for a metric. Raises ConfigError if it has no bounds, or the margin or level is invalid.
 
         ``heaviest`` is the largest weight of a question, which scales the range of weighted scores.
         """

@@ -42,14 +42,14 @@ from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):
-    """The exit status of a command, and the id of its sweep, run or shown again; None for a plan or a single config."""
+    """The exit status of a command, and the id of the sweep that it ran or showed; None without a sweep."""
 
     status: int
     sweep: str | None = None
 
 
 def run(command: Command) -> CommandOutcome:
-    """Run a command."""
+    """Run a command with its secrets masked in all output; return its exit status and sweep."""
     with command.secrets.masking():
         return _run(command)
 
@@ -169,7 +169,7 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
-    """Open a sweep, run its jobs and conclude their records; only show a sweep that is finished."""
+    """Open a sweep, run its jobs and conclude their records; show a finished sweep again without running jobs."""
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     with multirun.alone(key):
         sweep, finished = multirun.open(key, new, prepared.planned)

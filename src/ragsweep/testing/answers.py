@@ -82,7 +82,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
     """Make a view of questions with answers of every kind.
 
     Args:
-        order: The order of the questions, by number.
+        order: Indices into `ROWS` of the questions, in order; None for all.
         metric: If it is a JudgedMetric, the view has its judgements.
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
@@ -94,7 +94,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Return a metric's judgements of the answers that did not fail and have all fields that it uses."""
+    """Map a metric's name to its judgements, one per answer; failed or incomplete answers only get a reason."""
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
     cases = [

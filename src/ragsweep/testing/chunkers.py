@@ -21,7 +21,7 @@ def texts(number: int = 60) -> list[str]:
 
 
 def assert_lawful(spans: Spans, corpus: Corpus) -> None:
-    """Check that the spans lie in the texts, are in order, blank only for blank documents, and lose no text."""
+    """Check that spans lie within their texts, are in order, cover all text, and are blank only in blank documents."""
     rows = list(zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
     assert [array.dtype.name for array in spans] == ["int32", "int64", "int64"]
     assert all(span < following for span, following in pairwise(rows)), (

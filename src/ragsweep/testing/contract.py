@@ -9,7 +9,7 @@ _ADVICE = {
 
 
 class Contract:
-    """Base of the contracts; subclasses set ``part`` or ``metric``, and a value of the wrong kind is a TypeError."""
+    """Base of the contracts; subclasses set ``part`` or ``metric``, and a value of the wrong kind raises TypeError."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Check the attribute that a class sets; an attribute set by a fixture is not checked."""

@@ -12,20 +12,20 @@ class DatasetContract(Contract):
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Check the ids, by which results are joined."""
+        """Check that there are documents and questions, and the ids of each, by which results are joined."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Check documents, whose title and text may be empty; labels of other documents are errors, or dropped."""
+        """Check the documents, and that evidence names no others: a reader rejects or drops such labels."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Check the digests, which identify results."""
+        """Check the digests of corpus and golden set, which identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

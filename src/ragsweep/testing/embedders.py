@@ -15,7 +15,7 @@ TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LON
 class EmbedderContract(Contract):
     """The contract of an embedder: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` bounds how far a value may differ between batches; it is larger in half precision.
+    ``tolerance`` is the largest accepted difference of a value between batches; set a larger one for half precision.
     """
 
     tolerance: ClassVar[float] = 1e-5
@@ -27,7 +27,7 @@ class EmbedderContract(Contract):
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """Check that vectors are float32, whatever dtype the model uses; an empty list is accepted."""
+        """Check the vectors, which are float32 whatever dtype the model uses, and that an empty list is accepted."""
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32
@@ -37,7 +37,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """Check that there is one count per text, and that a long text has more tokens than a short one."""
+        """Check the counts of tokens and of tokens read, one each per text; a long text has more than a short one."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32
@@ -45,7 +45,7 @@ class EmbedderContract(Contract):
         assert tokens[4] > tokens[0]
 
     def test_a_text_is_embedded_alike_in_any_batch(self) -> None:
-        """Check batches and orders, within the tolerance; the same batch gives equal vectors."""
+        """Check batches and orders, within the tolerance; the same batch gives identical vectors."""
         part = self.part()
         together = part.embed_documents(TEXTS).vectors
         np.testing.assert_array_equal(part.embed_documents(TEXTS).vectors, together)

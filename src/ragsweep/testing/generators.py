@@ -34,7 +34,7 @@ def content(answer: Answer) -> tuple[object, ...]:
 class GeneratorContract(Contract):
     """The contract of a generator: set ``part`` to your class, or to a method that returns an instance.
 
-    ``repeatable`` False: the answer to one request may vary, because a service samples it.
+    Set ``repeatable = False`` if the answer to a request may vary, for example because a service samples it.
     """
 
     repeatable: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class GeneratorContract(Contract):
             assert answer.text == ""
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
-        """Check the estimate if the class has one; NaN is unknown."""
+        """Check the estimate if the class makes one; NaN stands for an unknown amount."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = collect(part.generate, REQUESTS[:1])[0].usage

@@ -27,7 +27,7 @@ class HybridRetrieverContract(Contract):
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the legs, by which the pipeline recognises a hybrid."""
+        """Check the attributes and methods by which the pipeline recognises a hybrid."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:

@@ -21,14 +21,14 @@ class VectorIndexContract(RankingContract):
     part: Callable[[], VectorIndex]
 
     def chunks(self) -> Floats:
-        """Make vectors of length 1; every tenth is a copy of one before."""
+        """Return random unit vectors; every tenth is a copy of an earlier one."""
         vectors = np.random.default_rng(0).normal(size=(self.number, 24))
         vectors[9::10] = vectors[:-9:10][: len(vectors[9::10])]
         unit: Floats = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
         return unit
 
     def queries(self) -> Floats:
-        """Make enough queries for a library to switch to its batch algorithm."""
+        """Return queries near some of the vectors, enough for a library to switch to its batch algorithm."""
         near = self.chunks()[::12]
         return near + np.random.default_rng(1).normal(scale=0.1, size=near.shape).astype(np.float32)
 
@@ -48,7 +48,7 @@ class VectorIndexContract(RankingContract):
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """Check a very small corpus, and one without text."""
+        """Check an index of one vector, and one of none."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)
@@ -56,14 +56,14 @@ class VectorIndexContract(RankingContract):
             assert (rankings.positions[:, :number] == 0).all(), f"{number} vectors: {rankings.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
-        """Check that no vector of equal length is nearer than the vector itself, or its first copy."""
+        """Check that the nearest neighbour of each vector (of most, if not ``exact``) is itself or a copy of it."""
         vectors = self.chunks()
         nearest = self.rank_anew(vectors, 1).positions[:, 0]
         share = float(np.mean(np.all(vectors[nearest] == vectors, axis=1)))
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
-        """Check that scores are comparable between indexes; an exact index finds the largest."""
+        """Check that scores are comparable between indexes, and that an exact index finds the largest products."""
         rankings = self.rank_anew(self.queries(), 10)
         products = self.queries().astype(np.float64) @ self.chunks().astype(np.float64).T
         for row, (positions, scores) in enumerate(zip(rankings.positions, rankings.scores, strict=True)):

@@ -63,8 +63,8 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     """Make a view of ten questions, one of every kind, over five chunks of two documents.
 
     Args:
-        order: The order of the questions, by number.
-        top_k: Length of the context.
+        order: Indices of the questions, in order; None for all.
+        top_k: Number of chunks in the context.
         empty: Whether every ranking is empty.
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
@@ -82,12 +82,12 @@ def _scored(positions: NDArray[np.int32]) -> Rankings:
 
 
 class MetricContract(Contract):
-    """Check the framework's requirements; inherit it and set ``metric``."""
+    """The contract of a metric: set ``metric`` to an instance."""
 
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """Check the name, which MLflow must accept, needs, unit, direction, bounds and, for a quantile, its share."""
+        """Check needs, unit, direction, bounds, the share of a quantile, and the name, which MLflow must accept."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
         assert set("@[]{}").isdisjoint(self.metric.name)
@@ -122,14 +122,14 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """Check that a question with a failed answer has no score, and the failure as its reason."""
+        """Check that a question with a failed answer has no score, and that the failure is its reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]
             assert "timed out" in reasons[failed]
 
     def test_some_question_of_the_example_is_scored(self) -> None:
-        """Check that a metric that needs nothing beyond retrieval is not always NaN."""
+        """Check that a metric is not always NaN on an example that has everything it needs."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
         if set(self.metric.needs) <= {"answer", "reference", "keywords"}:

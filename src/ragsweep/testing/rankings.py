@@ -1,4 +1,4 @@
-"""Shared contracts of parts that rank chunks."""
+"""The contract and the checks shared by the parts that rank chunks."""
 
 import io
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from ragsweep.testing.contract import Contract
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
-    """Check shapes and types, and that rows are sorted, unique, in range, tied by position, padded at their ends."""
+    """Check shapes and dtypes, and that each row is sorted (ties by position), unique, in range, padded at its end."""
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions are int32, not {positions.dtype}"
     assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"
@@ -52,21 +52,21 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class RankingContract(Contract, ABC):
-    """Laws of a part that builds an index of chunks and ranks them: of texts for a retriever, else of vectors."""
+    """The contract of a part that builds an index of chunks and ranks them; the chunks are texts or vectors."""
 
     part: Any
 
     @abstractmethod
     def chunks(self) -> Any:
-        """Return some chunks."""
+        """Return the chunks to index."""
 
     @abstractmethod
     def queries(self) -> Any:
-        """Return some queries."""
+        """Return the queries to rank the chunks for."""
 
     @abstractmethod
     def rank(self, part: Any, index: Arrays, chunks: Any, queries: Any, depth: int) -> Rankings:
-        """Rank the chunks of an index."""
+        """Rank the chunks of an index for each query."""
 
     def rank_anew(self, queries: Any, depth: int) -> Rankings:
         """Rank with a new instance and a new index."""
@@ -80,7 +80,7 @@ class RankingContract(Contract, ABC):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """Check an empty batch, whose result still has its depth."""
+        """Check an empty batch, whose result has no rows but the requested depth."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 def collect(
     method: Callable[[Sequence[Request], Callable[[int, Result], None]], None], requests: Sequence[Request]
 ) -> list[Result]:
-    """Return the result of every request; fail unless each has exactly one."""
+    """Return the result of each request, in order; raises AssertionError unless each has exactly one."""
     results: dict[int, Result] = {}
 
     def done(number: int, result: Result) -> None:

@@ -25,7 +25,7 @@ PAIRS = (
 class RerankerContract(Contract):
     """The contract of a reranker: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` bounds how far a score may differ between batches; it is larger in half precision.
+    ``tolerance`` is the largest accepted difference of a score between batches; set a larger one for half precision.
     """
 
     tolerance: ClassVar[float] = 1e-4
@@ -37,14 +37,14 @@ class RerankerContract(Contract):
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """Check the parameters that the pipeline applies; see ragsweep.parts.reordering."""
+        """Check the parameters that the pipeline applies instead of the part; see ragsweep.parts.reordering."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING
         assert all(hasattr(part, name) for name in named)
 
     def test_every_pair_gets_one_finite_score(self) -> None:
-        """Check that scores are float32; no pairs give no scores."""
+        """Check that there is one finite float32 score per pair, and none for no pairs."""
         scores = self.part().score(PAIRS)
         assert scores.dtype == np.float32
         assert scores.shape == (len(PAIRS),)
@@ -66,7 +66,7 @@ class RerankerContract(Contract):
 
 
 class ReadingRerankerContract(RerankerContract):
-    """The contract of a reranker that reads chunks before the queries."""
+    """The contract of a reranker that reads chunks in advance, independently of the queries."""
 
     part: Callable[[], ReadingReranker]
 
@@ -75,7 +75,7 @@ class ReadingRerankerContract(RerankerContract):
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """Check that each chunk also gives the same vectors in any batch."""
+        """Check scores of chunks read in advance, and that a chunk has the same vectors in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -31,13 +31,13 @@ class TextRetrieverContract(RankingContract):
         return TEXTS
 
     def queries(self) -> tuple[str, ...]:
-        """Return queries, one without words and one of unknown ones."""
+        """Return queries, among them one without words and one of unknown words."""
         return QUERIES
 
     def rank(
         self, part: TextRetriever, index: Arrays, chunks: object, queries: tuple[str, ...], depth: int
     ) -> Rankings:
-        """Rank the texts of an index."""
+        """Rank the texts of an index for each query."""
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
@@ -45,7 +45,7 @@ class TextRetrieverContract(RankingContract):
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
-        """Check a very small corpus, and a blank one."""
+        """Check an index of one chunk with text, and of one blank chunk."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
@@ -56,7 +56,7 @@ class TextRetrieverContract(RankingContract):
 
 
 class CountingRetrieverContract(TextRetrieverContract):
-    """The contract of a retriever whose words may be counted in shards, also on other machines."""
+    """The contract of a text retriever that can count words in shards, also on other machines."""
 
     part: Callable[[], CountingRetriever]
 
@@ -65,7 +65,7 @@ class CountingRetrieverContract(TextRetrieverContract):
         assert isinstance(self.part(), CountingRetriever)
 
     def test_shards_are_all_chunks_in_order(self) -> None:
-        """Check that each chunk is counted once."""
+        """Check that the shards contain each chunk once, in order."""
         texts = self.chunks()
         shards = self.part().shards([len(text) for text in texts])
         assert [text for shard in shards for text in texts[shard]] == list(texts)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class Command:
     """A command as typed, and its jobs as lists of overrides."""
 
-    overrides: tuple[str, ...]  # as typed
+    overrides: tuple[str, ...]  # as typed, with the sweeper of a named sweep, and quotes and ++ where Hydra needs them
     multirun: bool
     composer: Composer = field(repr=False, compare=False)
     secrets: Secrets = field(repr=False, compare=False)
@@ -54,7 +54,7 @@ class Command:
 
     @property
     def searching(self) -> bool:
-        """Whether results decide the next jobs: ``jobs`` then has the first one and others that must compose."""
+        """Whether results decide the next jobs; ``jobs`` then only has trial 0, probes and enqueued trials."""
         return self.search is not None
 
     @property
@@ -77,7 +77,7 @@ class Command:
         return _task_lines(map(parse, self.overrides))
 
     def names(self) -> list[str]:
-        """Name each job by its differences from its siblings; without any, by all its defining overrides.
+        """Name each job by its differences from the other jobs; if there are none, by all its defining overrides.
 
         Secrets are masked.
         """
@@ -101,10 +101,10 @@ def read_command(
     secrets: Secrets | None = None,
     before: Command | None = None,
 ) -> Command:
-    """Expand overrides into jobs by Hydra's parser and sweeper rules.
+    """Expand overrides into a command's jobs by Hydra's parser and sweeper rules.
 
-    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``: what it composed
-    is not composed again. Raises ConfigError, with the nearest known name, if a config cannot be composed.
+    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``, whose composed
+    configs are reused. Raises ConfigError, with the nearest known name, if the overrides cannot be read or composed.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
@@ -149,7 +149,7 @@ def read_command(
 
 
 def choices(line: str) -> list[str]:
-    """Expand an override: list one override per swept value.
+    """Expand an override into one override per swept value.
 
     Raises ConfigError for an unreadable override.
     """
@@ -289,9 +289,9 @@ def _numbering(line: str, number: str) -> str:
 
 
 def compose_jobs(command: Command) -> list[Job]:
-    """Make the jobs of a command, each with its composed config.
+    """Return the jobs of a command, each with its composed config.
 
-    Raises ConfigError for the first job that cannot be composed, with its case.
+    Raises ConfigError for the first job that cannot be composed, with the place of its case.
     """
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):

@@ -53,7 +53,7 @@ class Policy(Protocol):
 
 
 class Composer:
-    """Compose the configs of one command.
+    """The composer of one command's configs.
 
     Args:
         added: A folder of configs that is searched before the user's, as for ``--config-dir``.
@@ -89,7 +89,7 @@ class Composer:
         return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
 
     def template(self, overrides: Sequence[str]) -> Template:
-        """Compose overrides as a separate template."""
+        """Return the template composed from all these overrides, composing it only once."""
         return self._template(tuple(overrides))[0]
 
     @property
@@ -99,13 +99,13 @@ class Composer:
             return GlobalHydra.instance().config_loader()
 
     def options(self, overrides: Sequence[str]) -> Options:
-        """Return the lister of a group's options, including the folders that overrides add."""
+        """Return a function that lists the options of a group, including those in folders that overrides add."""
         paths = ",".join(f"'{path}'" for path in self._searched(overrides))
         added = [f"hydra.searchpath=[{paths}]"] if paths else []
         return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
-        """List the folders of the config search path, in Hydra's order, the shipped one first."""
+        """List the existing folders on the config search path: the shipped one, then the others in Hydra's order."""
         files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
@@ -162,7 +162,7 @@ def hydra_initialized() -> Iterator[None]:
 
 @contextmanager
 def as_hydra_config(config: DictConfig) -> Iterator[None]:
-    """Set `HydraConfig` to a config's, for interpolations such as ``${hydra:job.num}``."""
+    """Set `HydraConfig` to this config during the block, for interpolations such as ``${hydra:job.num}``."""
     singleton = HydraConfig.instance()
     before = singleton.cfg
     singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take

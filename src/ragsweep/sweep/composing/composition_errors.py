@@ -74,7 +74,7 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
-    """Compose a config. Raises ConfigError: one sentence with the nearest known name."""
+    """Compose a config. Raises ConfigError, whose message is one sentence with the nearest known name."""
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:
@@ -85,7 +85,7 @@ def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Convert errors of Hydra and OmegaConf to a ConfigError of one sentence."""
+    """Convert Hydra's and OmegaConf's errors in the block to a ConfigError with the first line of their message."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as fault:

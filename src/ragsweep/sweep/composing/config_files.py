@@ -1,4 +1,4 @@
-"""Reject small config files with an exponential expansion, before expanding them."""
+"""Reject config files with deep nesting, custom tags or an exponential expansion, before they are expanded."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
-    """Check the config files in some folders that overrides name, and those that these files name in turn.
+    """Check the config files in these folders that overrides mention, and the files that those mention in turn.
 
-    A file is named if its stem occurs as a word. Raises ConfigError as `check_file` does.
+    A file is mentioned if its stem occurs as a word. Raises ConfigError as `check_file` does.
     """
     files = {path for folder in folders for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}*.y*ml")}
     words = {word for line in overrides for word in _WORD.findall(line)}
@@ -37,8 +37,8 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 def check_file(path: Path) -> str:
     """Read a YAML file as a stream of events, in time proportional to its length; return its text.
 
-    Raises ConfigError, with file, line and column, for nesting that is too deep, for aliases that are recursive or
-    expand to too many values, and for invalid YAML.
+    Raises ConfigError, with file, line and column, for nesting that is too deep, for tags of other than plain values,
+    for aliases that are recursive or expand to too many values, and for invalid YAML.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
 
 
 def is_deep(text: str) -> bool:
-    """Return whether brackets are nested too deeply for an override or an interpolation."""
+    """Return whether brackets are nested more than `DEPTH` levels deep, too deep for an override."""
     if sum(map(text.count, _OPENING)) <= DEPTH:
         return False
     depth = 0

@@ -24,13 +24,13 @@ from ragsweep.sweep.composing.trees import absolute, leaves
 GROUP = "metrics"
 
 HEAVIEST = 20_000
-"""Maximum values of a config with resolved interpolations; a typical config has a few hundred."""
+"""Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum nested interpolations of a config; only resolving them reveals their targets."""
+"""Maximum number of nested interpolations in a config: only resolving them reveals their targets."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
-"""An environment variable in an interpolation."""
+"""Matches an environment variable in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
 """Matches an escaped character of Hydra's override grammar."""
@@ -112,7 +112,7 @@ def _add_variables(secrets: Secrets, where: str, text: str) -> None:
 
 
 def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
-    """Raise ConfigError, with the key, if two files, or a file and an override, define the class of one metric.
+    """Raise ConfigError, with the key, if two files, or a file and an override, set different classes for a metric.
 
     A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``.
 
@@ -174,7 +174,7 @@ class ConfigPolicy:
         self._secrets = secrets
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Reject exponentially growing interpolations, and a search path that imports a package."""
+        """Reject exponentially growing interpolations, names with secrets, and packages on the search path."""
         add_secrets_of_overrides(self._secrets, overrides)
         self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
@@ -186,13 +186,13 @@ class ConfigPolicy:
                     check_search_path(str(path))
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Reject files that expand exponentially, and two metrics under one key."""
+        """Reject files that expand exponentially, and different metrics under one key."""
         own = [folder for folder in folders if folder != config_folder()]
         check_files([*own, Path("sweeps")], overrides)
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config, its node ``hydra`` included, before any value is resolved or imported."""
+        """Check a composed config and its node ``hydra`` before any import; the result is that of `Policy.check`."""
         try:
             _refuse_heavy(template.tree)
         except RecursionError:

@@ -19,16 +19,16 @@ _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth
 
 
 class JobCase(NamedTuple):
-    """The overrides of one job, and its case, if any."""
+    """The overrides of one job, and the case that it comes from, if any."""
 
     overrides: tuple[str, ...]
-    case: int | None = None  # counted from 0
-    keys: tuple[str, ...] = ()  # what the case sets
+    case: int | None = None  # index of the case
+    keys: tuple[str, ...] = ()  # the keys that the case sets
 
     def blamed(self, fault: str) -> str:
-        """Return the place of the case if a fault concerns a key of the case: ``hydra.sweeper.cases[2]: ``.
+        """Return the case as a prefix, ``hydra.sweeper.cases[2]: ``, if a fault names one of its keys; "" otherwise.
 
-        The first line of a fault names the key before a semicolon; remedies follow it.
+        Only the first line is searched, up to its first semicolon: remedies follow it.
         """
         fact = fault.partition("\n")[0].partition(";")[0]
         named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
@@ -50,7 +50,7 @@ def expand(
     deduplicated, unless ``once`` is false, as in Hydra's basic sweeper.
     ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
-    Raises HydraException for unreadable overrides, for cases that are not lists of overrides, and for too many jobs.
+    Raises HydraException for unreadable overrides, intervals, cases that are not lists of overrides, and too many jobs.
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
     last = _read(typed, "", options)

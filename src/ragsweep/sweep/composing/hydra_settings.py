@@ -99,7 +99,7 @@ _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORD
 """Variables that a config may set for its jobs; others could select a program, a library or a host."""
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
-"""joblib evaluates the value as an expression."""
+"""Matches a valid ``pre_dispatch``, which joblib evaluates as an expression."""
 
 _ADDRESSES = ("auto", "local")
 """Addresses of a Ray cluster allowed in a config: the host at any other address would receive the jobs and run code."""
@@ -111,7 +111,7 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError for a package on the config search path, since searching it imports it."""
+    """Raise ConfigError for an interpolation or an untrusted package in a search path entry: Hydra imports packages."""
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations')
     if "://" not in path:
@@ -126,9 +126,9 @@ def check_search_path(path: str) -> None:
 
 
 def check_hydra(settings: Mapping[str, Any]) -> None:
-    """Check Hydra's node: its keys with resolved values, with `FOLDER` as the run's folder.
+    """Check Hydra's node, with values resolved for `FOLDER` as the run's folder.
 
-    Raises ConfigError, with the key, for settings that import, call, write elsewhere or send more than our parts do.
+    Raises ConfigError, with the key, for any class, setting or file location that is neither listed nor trusted.
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)

@@ -34,7 +34,7 @@ class Job:
 
     @property
     def lines(self) -> list[str]:
-        """The overrides for Hydra's launchers and files, with the end of the rung."""
+        """The overrides for Hydra's launchers and files; in a race, with the end of the rung."""
         return [*self.overrides, *([] if self.rung is None else [f"{RUNG}={self.rung}"])]
 
     @property
@@ -43,7 +43,7 @@ class Job:
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the config's parameters with other plain values for some keys."""
+        """Return the config's parameters as `parameters` does, with ``values`` as the plain values of all keys."""
         return {**self.chosen, **spell(self.config.written, values)}
 
     @property

@@ -8,7 +8,7 @@ from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 Options = Callable[[str], list[str]]
-"""Lists the options of a group of configs."""
+"""A function from the name of a config group to its options."""
 
 
 @lru_cache(maxsize=4096)
@@ -18,7 +18,10 @@ def parse(line: str) -> Override:
 
 
 def expand_glob(line: str, options: Options) -> str:
-    """Expand a pattern of options (``retriever=glob(hybrid*)``); raise HydraException if none matches."""
+    """Expand a pattern of options (``retriever=glob(hybrid*)``); return any other override unchanged.
+
+    Raises HydraException for unreadable text, and if no option matches.
+    """
     override = parse(line)
     pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
     if not isinstance(pattern, Glob):

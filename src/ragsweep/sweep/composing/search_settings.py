@@ -10,7 +10,7 @@ from ragsweep.sweep.composing.sweep_names import defining, read_settings
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a class of sweepers chooses jobs by results, so that jobs are unknown in advance."""
+    """Return whether a sweeper class chooses jobs by results: any other than BasicSweeper and GridSweeper."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
@@ -30,14 +30,14 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
-    """Return the names of a search's trials before they are drawn; other processes may run more than n_trials."""
+    """Return placeholder names of a search's trials, at least ``fewest``: other processes may exceed ``n_trials``."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides, without those shared by all trials.
+    """Name a trial by its overrides, without those in the name of the search, which all trials share.
 
-    ``groups``: the config groups; ``searched``: the parameters of the space.
+    ``groups`` are the config groups, and ``searched`` the parameters of the space.
     """
     general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
     own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]

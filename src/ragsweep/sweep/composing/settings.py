@@ -1,4 +1,4 @@
-"""Check the settings of a config outside its parts, without loading anything."""
+"""Check the settings of a config outside its parts, and read the human labels that it names."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -56,7 +56,7 @@ def check_command(values: Mapping[str, Any]) -> None:
 
 
 def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
-    """Raise ConfigError for an invalid name, or for a label that cannot divide a golden set."""
+    """Raise ConfigError if ``name`` or ``by`` is invalid or differs within a sweep; ``by`` must be in ``labels``."""
     for key in ("name", "by"):
         if any(config[key] != configs[0][key] for config in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
@@ -68,7 +68,10 @@ def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -
 
 
 def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Read the human labels of ``judge.labels``; raises a RagsweepError on failure."""
+    """Read the human labels of ``judge.labels``; [] if no config sets it.
+
+    Raises ConfigError if configs name different files, and InputError for a faulty file.
+    """
     paths = dict.fromkeys((config["judge"] or {}).get("labels") for config in configs)
     given = [path for path in paths if path is not None]
     if len(given) > 1:
@@ -116,7 +119,10 @@ def check_config(plain: Mapping[str, Any]) -> None:
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
-    """Return the metrics of a config, checked against each other, the config's settings and the dataset."""
+    """Return the metrics of a config, checked against each other, the config's settings and the dataset.
+
+    Raises ConfigError, for example for an unknown objective, or if metrics need evidence and no question has any.
+    """
     metrics: dict[str, Metric] = {}
     for part in built:
         if part.value.name in metrics:
@@ -142,7 +148,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
 
 
 def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError for a limit on an unknown or unmeasured cost, which could never be met."""
+    """Raise ConfigError for an invalid limit, or for one on an unknown or unmeasured cost, which could not be met."""
     for name, limit in limits.items():
         if name not in COSTS:
             raise ConfigError(f"constraints.{name}: unknown cost{nearest(str(name), COSTS)}")

@@ -30,7 +30,7 @@ OPERATIONAL = (
     ),
     *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
-"""Operational keys: how, where and at what price a config is run and displayed."""
+"""Config keys that only determine how, where and at what price a config is run and displayed."""
 
 
 REFERENCE = 8
@@ -41,13 +41,13 @@ MOST_KEYS = 4
 
 
 def read_settings(overrides: Sequence[str]) -> dict[str, str]:
-    """Return overrides as key -> value as text, without quotes and escapes."""
+    """Map the key of each override to its value as text, without quotes and escapes; "" for a deletion."""
     read = map(parse, overrides)
     return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
 
 
 def reference(sweep: Sweep) -> str:
-    """Return the reference of a sweep in commands."""
+    """Return the short id of a sweep for use in commands: of its parent run if it is tracked, else its own."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
@@ -82,5 +82,5 @@ def _spell(value: Any) -> str:
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Keep the overrides that define a config and may appear in its name."""
+    """Keep the overrides that define a config and may appear in its name: all except operational ones."""
     return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]

@@ -20,7 +20,7 @@ MISSING = "???"
 
 
 class Template:
-    """A composed config with its node ``hydra``, in which jobs set plain values."""
+    """A composed config, its node ``hydra`` included, in which jobs set plain values."""
 
     def __init__(self, config: DictConfig, overrides: tuple[str, ...]) -> None:
         self.config, self.overrides = config, overrides
@@ -47,7 +47,7 @@ class Template:
         return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
 
     def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return plain values with resolved interpolations, after setting changes.
+        """Return the config as plain values with resolved interpolations, with values set at dotted keys.
 
         Raises ConfigError for a missing value or an unresolvable interpolation.
         """
@@ -63,7 +63,7 @@ class Template:
         return self._in_job.set(changes)
 
     def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the node ``hydra`` with interpolations, with values set at dotted keys of the whole config."""
+        """Return the node ``hydra`` with its interpolations, and with values set at keys such as ``hydra.job.num``."""
         set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
         return set_values
 
@@ -143,7 +143,7 @@ class JobConfig:
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """The config of a job, composed elsewhere."""
+    """The config of a job as plain values, composed by Hydra itself or read from a record."""
 
     values: dict[str, Any]
     written: dict[str, Any]

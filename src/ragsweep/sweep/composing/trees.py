@@ -42,7 +42,7 @@ def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree with values set at dotted keys, whose parents exist; other branches are shared."""
+    """Return a copy of a tree with values set at dotted keys, whose parents must exist; other branches are shared."""
     copied: dict[str, Any] = dict(tree)
     for key, value in changes.items():
         *above, last = key.split(".")
@@ -63,7 +63,7 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 
 
 def keys_read(text: str, where: str) -> set[str] | None:
-    """List the keys that the interpolations in a value read; None if one is computed."""
+    """Return the absolute keys that the interpolations in a value read; None if one can only be found by resolving."""
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):
         inside = innermost[1].strip()
@@ -88,9 +88,9 @@ def absolute(key: str, where: str) -> str:
 
 
 def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten a config to parameters, each value once, with secrets masked.
+    """Flatten a config to parameters as typed on the command line, with secrets masked.
 
-    A part interpolated by another part (``embedder: ${embedder}``) appears only under its own key.
+    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key.
 
     Args:
         written: The config with its interpolations.

@@ -39,7 +39,7 @@ class Finalists:
         return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
     def compared(self) -> Iterator[tuple[Result, float, float]]:
-        """Yield each result with the config's value on tune, and the gap."""
+        """Yield each holdout result with the config's value on the tune questions, and the gap: holdout less tune."""
         for result, before in zip(self.results, self.tuned, strict=True):
             tune = before.summaries.metrics[self.metric].value
             yield result, tune, result.summaries.metrics[self.metric].value - tune
@@ -56,8 +56,8 @@ def choose(
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
     The reference is the baseline if it is a config of the search, else the first trial. The cheapest are chosen among
-    those that may be the best. None are chosen if the search used all questions, or the golden set is too small for a
-    holdout. ``most`` limits them, not counting a reference that cannot be the best.
+    those that may be the best. ``most`` limits the number, not counting a reference that cannot be the best. Returns []
+    without a comparison, if the search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []

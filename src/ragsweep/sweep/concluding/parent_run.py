@@ -65,7 +65,7 @@ def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
 
 
 def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
-    """Return the content of the parent run of a recorded sweep, under its names."""
+    """Return the content of the parent run of a recorded sweep, with its name, title and reference."""
     return parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tables)
 
 
@@ -156,13 +156,13 @@ def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTex
 
 
 def sweep_page(summary: SweepSummary, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
-    """Write the sweep as one self-contained HTML file."""
+    """Return the page of a sweep as the bytes of one self-contained HTML file."""
     content = replace(sweep_content(summary, title, reference, texts), history=_history(summary))
     return as_html(page_document(content), content.texts.secrets)
 
 
 def describe(summary: SweepSummary) -> str:
-    """Format the result as Markdown: conclusions first, then the table."""
+    """Return the description of a sweep in Markdown: conclusions first, then the table."""
     return as_markdown(description_document(sweep_content(summary)))
 
 

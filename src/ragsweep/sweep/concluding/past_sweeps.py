@@ -21,7 +21,7 @@ MOST_PAST = 50
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the best config of each sweep on these questions, oldest first, up to a given sweep."""
+    """List the best config of each of the last `MOST_PAST` sweeps on these questions, oldest first, to ``until``."""
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
@@ -36,10 +36,10 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 
 
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
-    """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
+    """Return the numbered name, the result and the objective's summary of a sweep's best config by its first objective.
 
-    Ignores configs that are PARTIAL, dropped by a race, or that refuse every question while others answer; None if no
-    other config has a value.
+    Ignores configs that are PARTIAL or dropped by a race, and, if others answer, configs that refuse every question.
+    Returns None if no other config has a value.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
@@ -54,7 +54,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep with a measured config, and its best config, oldest first."""
+    """Yield each sweep that has a best config (see `best_of`), with the result of that config, oldest first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

@@ -30,7 +30,7 @@ def find_baseline(
 
     Args:
         declared: The declaration as typed; None: the one in the latest result's config.
-        names: Names of the sweep's jobs by number, from 0.
+        names: Names of the sweep's configs by job index.
         results: Results of the sweep's jobs.
         ledger: The ledger with the records of other sweeps.
     """

@@ -12,9 +12,9 @@ from ragsweep.report.naming import number_configs
 
 
 class RecordedRun(NamedTuple):
-    """A result, the id of its MLflow run ("" if untracked), and the id of its sweep's.
+    """A recorded result, with the id of its MLflow run ("" if untracked) and of its sweep (None for a single config).
 
-    ``typed``: its sweep and number, if given as such.
+    ``typed`` is the reference as typed if it is ``SWEEP#NUMBER`` or a given name, else "".
     """
 
     run: str
@@ -23,12 +23,12 @@ class RecordedRun(NamedTuple):
     sweep: str | None = None
 
     def __str__(self) -> str:
-        """Return the config's name with its sweep and number, or with a prefix of the run's id."""
+        """Return the config's name with the reference as typed, or with a prefix of the run's id."""
         return f"{self.result.name} ({self.typed or self.run[:8]})"
 
     @property
     def facts(self) -> dict[str, str]:
-        """The run in JSON types."""
+        """The run's id and the config's name in JSON types."""
         return {"run_id": self.run, "name": self.result.name}
 
 
@@ -67,7 +67,10 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 
 def find_target(path: str, text: str) -> str:
-    """Return the sweep or config that a reference of any form resolves to, by full ids."""
+    """Resolve any reference to full ids: ``SWEEP``, ``SWEEP#NUMBER``, or ``record ID`` for a single config.
+
+    Raises InputError unless exactly one sweep or config matches.
+    """
     ledger = open_ledger(path)
     target = ledger.names.all().get(text, text)
     if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
@@ -117,7 +120,10 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by a given name, its id or the id of its MLflow parent run, or a prefix of one."""
+    """Find a sweep by a given name, its id, its MLflow parent run's id, or a prefix of one; the latest if repeated.
+
+    Raises InputError if none matches, or several different ones do.
+    """
     name = ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
         return exact[0]

@@ -31,10 +31,10 @@ def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
     labels: Sequence[HumanLabel] | None = None, declared: object = None,
 ) -> SweepSummary:  # fmt: skip
-    """Summarise the records of a sweep, and the jobs without one; ``weighed``: with a verdict.
+    """Summarise the records of a sweep and its jobs without a record, with a verdict unless ``weighed`` is false.
 
-    ``labels`` are human labels, which correct judged scores; None: those of the sweep's file. ``declared`` is the
-    declared baseline; None: the sweep's.
+    ``labels`` are human labels, which correct judged scores; None: those of the file that the sweep's config names.
+    ``declared`` is the declared baseline; None: the one in the sweep's config.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
@@ -82,9 +82,10 @@ def summarise_sweep(
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
-    """Choose the finalists of a search, with the names of their trials in the ledger.
+    """Choose the finalists of a search; return the names of their trials in the ledger, and their results.
 
-    Uncorrected scores decide, so that later labels do not use the holdout again.
+    The scores that decide are not corrected by human labels: otherwise later labels could choose other finalists, which
+    would use the holdout again.
     """
     records = ledger.records(sweep.id)
     names = {record.job: record.outcome.name for record in records}

@@ -37,7 +37,7 @@ def show_sweep(
     address: str = "",
     by: str | None = None,
 ) -> None:
-    """Print the table, the notes of a race or a search, and the conclusions.
+    """Print the table of a sweep, the notes on its race or search, and the conclusions.
 
     Args:
         summary: The sweep.
@@ -94,7 +94,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
-    """Yield one line per finalist: its value on tune and holdout, the gap, and its lead on the holdout."""
+    """Yield a heading, and a line per finalist: its values on tune and holdout, their gap, its lead on the holdout."""
     if not finalists.results:
         return
     what = "1 config" if len(finalists.results) == 1 else f"{len(finalists.results)} configs"

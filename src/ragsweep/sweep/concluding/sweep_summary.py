@@ -24,9 +24,9 @@ class SweepSummary:
     results: Sequence[Result]
     failures: Sequence[Failure]
     conclusion: SweepConclusion = field(default_factory=SweepConclusion)
-    excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search
+    excluded: Sequence[ExcludedConfig] = ()  # configs beyond a constraint of the search, and those for reference
     study: StudySummary | None = None  # of a search
-    jobs: Mapping[int, Result] = field(default_factory=dict)
+    jobs: Mapping[int, Result] = field(default_factory=dict)  # results by job index
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
     gap: Gap | None = None  # between the holdout and tune results of the same configs
@@ -34,7 +34,7 @@ class SweepSummary:
 
     @property
     def chosen(self) -> str | None:
-        """The name of the choice, or None."""
+        """The name of the chosen config; None if there is no choice."""
         return self.conclusion.chosen
 
     @property
@@ -44,27 +44,27 @@ class SweepSummary:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of the compared metrics."""
+        """The names of the objectives; empty without results."""
         return objectives(self.results[0].run.config) if self.results else ()
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that meet all constraints."""
+        """The Pareto front of the configs that are not excluded; empty for a single objective."""
         if len(self.objectives) < 2:
             return []
         return pareto_front(self.allowed, self.objectives)
 
     @property
     def allowed(self) -> list[Result]:
-        """The results of the configs that meet all constraints."""
+        """The results of the configs that are not excluded."""
         return without_excluded(self.results, self.excluded)
 
     def contenders(self, most: int) -> list[Result]:
-        """List the configs to evaluate on the holdout."""
+        """List the configs to evaluate on the holdout, at most ``most`` (see `finalists.choose`)."""
         return choose(self.allowed, self.verdict, most)
 
 
 def without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
-    """Drop configs that violate a constraint."""
+    """Return the results without those of excluded configs."""
     names = {config.name for config in excluded}
     return [result for result in results if result.name not in names]

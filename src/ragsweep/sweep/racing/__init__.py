@@ -1,3 +1,3 @@
-"""Drop inferior configs early: the order of questions, the rule, and one config on a rung."""
+"""Drop inferior configs early: the order of the questions, the rule, and the evaluation of a config on a rung."""
 
 from ragsweep.sweep.racing.betting import Betting as Betting

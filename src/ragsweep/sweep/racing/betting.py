@@ -25,16 +25,16 @@ WHERE = "hydra.sweeper.race"
 """The config key of a race."""
 
 LARGEST = 700.0
-"""Logarithm of the largest reported evidence, which keeps it finite."""
+"""Upper limit of the logarithm of reported evidence, which keeps the evidence finite."""
 
 
 @dataclass(frozen=True)
 class RaceDecision:
     """The state of a race after some questions.
 
-    ``evidence`` is, for each remaining config, the largest capital so far of the bet that it is worse than the best: a
-    config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` is, for each dropped config, a lower
-    bound of its difference to the best at the same level.
+    ``evidence`` maps each config that was still in the race to the largest capital so far of the bet that it is worse
+    than the best: a config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` maps each dropped
+    config to a lower bound, at the same level, on how far it is below the best.
     """
 
     leaders: tuple[str, ...]
@@ -45,19 +45,19 @@ class RaceDecision:
 
 @dataclass(frozen=True)
 class Betting:
-    """Drops configs that are shown to be worse than the best by more than a margin, by anytime-valid bets.
+    """The rule that drops configs shown to be worse than the best by more than a margin, by anytime-valid bets.
 
-    Each question is a bet that a config scores less than the leader before that question. The best config, or one
-    within the margin of it, is dropped with probability at most 1 - level, whatever the number of configs and
-    decisions. Assumptions: configs are fixed before their questions are asked, and the clusters of questions are a
-    random sample; scores need bounds, but no distribution. The probability holds for each config within the margin
-    separately, not for all of them jointly.
+    Each cluster of questions is a bet that a config scores less on it than the config that led before it. The best
+    config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
+    configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
+    are a random sample; scores are bounded, with any distribution. The probability holds for each config within the
+    margin separately, not for all of them jointly.
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
         level: Lower bound of the probability that the best config is not dropped.
         spread: The width of the metric's range.
-        higher_is_better: Whether more of the metric is better.
+        higher_is_better: Whether higher values of the metric are better.
     """
 
     margin: float = 0.0
@@ -66,7 +66,7 @@ class Betting:
     higher_is_better: bool = True
 
     def check(self) -> None:
-        """Raise ConfigError for a margin below 0 or as large as the spread, and for a level outside (0, 1)."""
+        """Raise ConfigError unless 0 <= margin < spread, 0 < level < 1, and the spread is finite."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
             raise ConfigError(f"spread: must be a number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
@@ -84,7 +84,7 @@ class Betting:
         )
 
     def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
-        """Decide from all scores so far; the same scores give the same decision.
+        """Decide from all scores so far which configs to drop; the same scores give the same decision.
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
@@ -92,7 +92,7 @@ class Betting:
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
-            InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
+            InputError: Two scores of a question differ by more than ``spread``, or ``groups`` is too short.
         """
         asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
         values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after the config is dropped

@@ -15,7 +15,7 @@ SALT = "ragsweep.racing/1"
 
 
 class QuestionOrder(NamedTuple):
-    """The order of questions: their positions, and the cluster of each."""
+    """Questions in race order: the position of each in the golden set, and its cluster."""
 
     positions: tuple[int, ...]
     clusters: tuple[str, ...]
@@ -29,11 +29,11 @@ class QuestionOrder(NamedTuple):
 
 
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
-    """Order questions randomly, equally for all configs; any prefix has each category in proportion.
+    """Order questions randomly, the same for all configs; every prefix has the categories in proportion.
 
-    Strata are those of a partition (category and kind). The clusters of a stratum, in random sequence, are spread
-    evenly over the order, each at a random place of its segment; the questions of a cluster stay together. The order
-    depends on the seed and the questions, not on their input order.
+    Strata are those of a partition (category and kind). The clusters of a stratum are shuffled and spread evenly over
+    the order, each at a random place within its segment; the questions of a cluster stay together. The order depends on
+    the seed and the questions, not on their input order.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for position, cluster in enumerate(clusters(questions)):
@@ -60,4 +60,4 @@ def _chance(cluster: str, seed: int, what: str) -> float:
 
 
 ordered = memoize_by_identity(order_questions)
-"""Like order_questions, once per sequence of questions."""
+"""`order_questions`, memoised by the identity of the questions; call it with positional arguments."""

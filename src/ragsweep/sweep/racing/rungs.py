@@ -22,10 +22,10 @@ _MEASURED_AT_END = frozenset({"latency", "exact"})
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
     """Evaluate a config on the first questions of the race, in whole clusters.
 
-    Rankings are computed for all questions: they are a stage of the whole config, and need no calls. Answers, and the
-    verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
-    of an approximate index are measured at the end. The result is RACING and has the whole config's signature and the
-    ``facts`` of its whole dataset.
+    Rankings are computed for all questions, as they need no calls, unless a router or a query stage precedes them.
+    Answers, and the verdicts that the objective needs, are requested for the first questions only; other verdicts,
+    latency, and the misses of an approximate index are measured after the race. The result has the state RACING, the
+    whole config's signature, and the ``facts`` of its whole dataset.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:

@@ -23,15 +23,15 @@ FREE = "no llm or judge is called per question: a race would save nothing, so al
 
 @dataclass(frozen=True)
 class RacePlan:
-    """The ordered questions of a race, and its metric."""
+    """The questions of a race in race order, with their clusters and weights, and its metric."""
 
     questions: tuple[str, ...]  # ids
-    clusters: tuple[str, ...]
+    clusters: tuple[str, ...]  # of each question
     metric: Metric
     weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty if all are equal
 
     def count(self, until: int) -> int:
-        """Return the number of questions of a rung, rounded up to whole clusters."""
+        """Return ``until`` rounded up to whole clusters: the number of questions of a rung."""
         return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
 
@@ -39,7 +39,7 @@ class RaceRecords(Protocol):
     """A race's access to the records of a running sweep."""
 
     def results(self) -> dict[int, Result]:
-        """Read the results of each config so far, by job number."""
+        """Read the latest result of each config, by job number."""
 
     def drop(self, job: int, result: Result) -> None:
         """Record the scores of a dropped config."""
@@ -64,7 +64,10 @@ class SweepRace:
     key = RUNG
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung; after an interruption, the last rung that all remaining configs have completed."""
+        """Return the first rung; after an interruption, the last rung that all remaining configs have completed.
+
+        The rung covers all questions if a race would save nothing, or if fewer than two configs can be compared.
+        """
         if not self.has_cost:
             self._running.report(FREE)
             return Rung(None)
@@ -97,7 +100,7 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Report a race without a drop; the results of complete configs are in the ledger."""
+        """Free the storage of earlier rungs, and report it if no config was dropped."""
         self._running.end()
         if self.has_cost and all(result.run.state != DROPPED for result in self._running.results().values()):
             self._running.report(f"no config has been dropped; no questions saved; {self.rule.guarantee}")
@@ -123,16 +126,16 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Check a race against its configs.
+    """Create the race of some configs, and check it against them.
 
     Args:
-        settings: The configured settings.
+        settings: The configured rule.
         experiments: The configs of the race; for a search, some of them.
         configs: Number of configs in the race.
 
     Raises:
-        ConfigError: There is only one config, the configs have different questions or objectives, the objective is not
-            a mean with a direction, or the settings do not fit it.
+        ConfigError: There is only one config, the configs have different questions, seeds or objectives, the objective
+            is not a bounded mean with a direction, or the block, margin or level is invalid.
     """
     first = experiments[0]
     if configs < 2:

@@ -23,7 +23,7 @@ class RunContext:
     tracker: Tracker
     terminal: Terminal
     secrets: Secrets
-    sweep: Sweep | None = None
+    sweep: Sweep | None = None  # None for a single config, and until the sweep is opened
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
 
@@ -41,5 +41,5 @@ class TrackedContent:
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags derived from the whole sweep
-    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> its questions
+    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> table of its questions
     dataset: DatasetFacts | None = None

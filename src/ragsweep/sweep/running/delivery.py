@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """The outcomes of one sweep of one ledger, by job and rung."""
+    """The outcomes of one sweep in the object store, by job and rung."""
 
     def __init__(self, remote: Remote, sweep: Sweep) -> None:
         self._remote = remote
@@ -58,7 +58,7 @@ class Outbox:
             yield not self._remote.has(name)
 
     def send(self, job: Job, delivery: Delivery) -> None:
-        """Put an outcome; raises RagsweepError if the object store stays unreachable."""
+        """Put a job's outcome into the object store; raises RagsweepError if the store stays unreachable."""
         name = self._name(job)
         data = to_bytes(name, delivery)
         for n in range(ATTEMPTS):
@@ -69,7 +69,7 @@ class Outbox:
         raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is unreachable")
 
     def receive(self, job: Job) -> Delivery | None:
-        """Return an outcome; None if it is missing or corrupt, so that the job must be run again."""
+        """Return a job's outcome; None if it is missing or corrupt, so that the job must be run again."""
         name = self._name(job)
         data = self._remote.get(name)
         try:
@@ -112,7 +112,10 @@ class _Sender:
 
 
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
-    """Evaluate one config and send its outcome, unless already sent; a failure is sent and re-raised."""
+    """Evaluate one config and send its outcome, unless that is sent already; return `DELIVERED`.
+
+    A failure is sent and re-raised.
+    """
     remote = context.session.remote
     assert remote is not None
     outbox = Outbox(remote, sweep)
@@ -137,7 +140,7 @@ class Collector:
     launcher: Launch
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Launch jobs and record their outcomes; a failing launcher loses no finished job."""
+        """Launch jobs, record the outcomes that they sent, and return those; if the launcher fails, none is lost."""
         try:
             returned = list(self.launcher(jobs))
         except Exception as fault:

@@ -51,7 +51,7 @@ class HydraTask:
     sweep: str = ""
     context: RunContext | None = None
     body: Body | None = None
-    sent: Sweep | None = field(default=None, init=False)  # the sweep whose workers send outcomes to the command
+    sent: Sweep | None = field(default=None, init=False)  # the sweep if workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # result of the body
     command: Holder = field(default_factory=myself, init=False)
 
@@ -65,9 +65,9 @@ class HydraTask:
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
-        """Run the body with Hydra's launcher, which gets overrides and the number of the first job.
+        """Run the body with Hydra's launcher, which takes the jobs' overrides and the number of the first job.
 
-        Its result or exception is kept for the caller of `through_hydra`.
+        The body's result or exception is stored for `through_hydra`.
         """
         assert self.body is not None
         assert self.context is not None
@@ -84,7 +84,7 @@ class HydraTask:
             self.result = fault
 
     def __call__(self, config: DictConfig) -> JobValue | str:
-        """Run the job that Hydra has started; a worker exits if its command is killed."""
+        """Run the job that Hydra has started; then kill this worker if the command's process has died."""
         try:
             with withdrawable():
                 return self._run(config)
@@ -172,7 +172,7 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
-    """Call the body of a sweep with our loop or Hydra's launcher (see launching.Launcher)."""
+    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see launching.Launcher)."""
     assert context.sweep
     if not body or not command.in_process:
         return through_hydra(command, HydraTask(context.sweep.id, context, body))
@@ -198,7 +198,7 @@ def through_hydra(command: Command, task: HydraTask) -> str:
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
-    """Call Hydra's command line, also for options that Hydra itself handles, such as ``--cfg`` and ``--help``."""
+    """Call Hydra's command line, also for options that Hydra handles, such as ``--cfg`` and ``--help``; return 0."""
     import hydra
 
     before = sys.argv

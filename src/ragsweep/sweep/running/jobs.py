@@ -27,11 +27,11 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
 
 JobValue = float | tuple[float, ...] | dict[str, object] | None
-"""The return value of a job for its sweeper."""
+"""What a job returns to its sweeper (see `job_value` and `rung_value`)."""
 
 
 class TargetsMissed(Exception):
-    """A single config misses enforced targets; its result is recorded and shown."""
+    """A single config misses enforced targets; its result has been recorded and shown."""
 
 
 class Partial(Exception):
@@ -39,10 +39,11 @@ class Partial(Exception):
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
-    """Evaluate one config of a sweep: record it, show it, track it; return the objective.
+    """Evaluate one config of a sweep; record, track and show it; return its value for the sweeper.
 
-    A job that is done, or claimed by another process, is skipped. A failure is recorded and re-raised, so that the
-    launcher continues with the other jobs.
+    A finished job is not run again, and returns its recorded value. A failure is recorded and re-raised, so that the
+    launcher continues with the other jobs. Raises RagsweepError for a job that was dropped by a race, is claimed by
+    another process, or follows too many failures, and Partial if too few questions were scored.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assert sweep
@@ -88,7 +89,7 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's name as in its sweep, with secrets masked, and whether its result decides the next jobs."""
+    """Set a job's ``name`` to the one in its sweep, with secrets masked, and its ``searching``."""
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
@@ -110,7 +111,10 @@ class FailureWriter(Protocol):
 
 
 def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
-    """Evaluate a job; a failure is recorded and re-raised."""
+    """Evaluate a job; a failure is recorded and re-raised, and an interruption releases the job's claim.
+
+    Raises RuntimeError if the job called sys.exit.
+    """
     started, session = time.time(), context.session
     executor = session.evaluator.executor
     try:
@@ -139,7 +143,7 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
 
 
 def log_once(fault: BaseException) -> list[str]:
-    """Write a traceback to the job's log, unless it is there already; return the log's files."""
+    """Write a traceback to the job's log, unless it is there already; return the paths of the log files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
         fault.logged = True  # type: ignore[attr-defined]
@@ -171,15 +175,18 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a config's mean so far and its number of questions; the race reads the scores from the ledger."""
+    """Return a config's mean so far, its number of questions, and the cost, as an intermediate value for the sweeper.
+
+    The race reads the scores from the ledger.
+    """
     value = result.summaries.metrics[objectives(result.run.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the objective or objectives; NaN is not a value for a search.
+    """Return the value of the objective, or a tuple for several; None if any is NaN.
 
-    Our sweeper also gets the values for its constraints and stop rule, and the cost.
+    For our sweeper, return a dict that also has the values for its constraints and stop rule, and the cost.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

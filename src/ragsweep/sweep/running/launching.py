@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.job import Job
 
 Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
-"""Run jobs with consecutive numbers; return the outcome of each."""
+"""Run jobs with consecutive numbers, and return the outcome of each."""
 
 Body = Callable[[Launch, Path], str]
 """Run the jobs of a sweep with a launcher, in the sweep's folder; return why the last jobs did not run."""
 
 Launcher = Callable[[Body | None], str]
-"""Call the body of a sweep with a launcher and return its result; without a body, Hydra's sweeper runs the jobs."""
+"""Call the body of a sweep with a launcher and return its result; for None, Hydra's sweeper runs the jobs."""
 
 
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches up to the end of a rung; a batch that cannot be launched stops no other."""
+    """Launch jobs in batches, up to the end of a rung; return each job's outcome, or the launcher's exception.
+
+    A batch that cannot be launched does not stop the others.
+    """
     outcomes: dict[int, JobReturn | Exception] = {}
     for batch in consecutive_batches(jobs, longest):
         try:
@@ -38,7 +41,7 @@ def launch_batches(
 
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Group job numbers into consecutive runs, in ascending order, no longer than a batch."""
+    """Group job numbers into consecutive ranges of at most ``longest`` jobs, in ascending order."""
     batches: list[range] = []
     for number in sorted(set(numbers)):
         if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):

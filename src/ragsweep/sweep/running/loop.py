@@ -40,7 +40,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 
 
 class JobLoop:
-    """Folders, files and logs of one command's jobs.
+    """The folders, files and logs of one command's jobs, which run sequentially in this process.
 
     Args:
         command: The command.
@@ -83,7 +83,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Configure logging by ``hydra.job_logging`` for the block, and by ``hydra.hydra_logging`` after it."""
+        """Set logging by ``hydra.hydra_logging`` after the block, whose jobs set it by ``hydra.job_logging``."""
         from hydra.core.utils import configure_log
 
         try:

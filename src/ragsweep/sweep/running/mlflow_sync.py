@@ -21,7 +21,7 @@ from ragsweep.sweep.running.recording import log_outcome, log_single
 
 SWEEP_TAG = "ragsweep.sweep"
 NAMES_TAG = "ragsweep.names"
-"""The tag with a run's user-defined name."""
+"""The tag with a run's user-defined names."""
 
 
 class RunContents(Protocol):
@@ -35,7 +35,10 @@ class RunContents(Protocol):
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
-    """Open a sweep's parent run, or find the run of a process that died before recording it."""
+    """Open a sweep's parent run and return its id.
+
+    Reuses the run ``adopt``, or the run of a process that died before recording it.
+    """
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
     if sweep.tracker == tracker.identity:
@@ -66,7 +69,10 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload records of processes that died between ledger and tracker; wait for other processes' uploads."""
+    """Upload records in the ledger that never reached the tracker, after waiting for uploads by other processes.
+
+    An unreachable tracker only causes a warning.
+    """
     if not context.tracker.identity:
         return
     try:
@@ -121,10 +127,11 @@ def end_abandoned(context: RunContext) -> None:
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
-    """Upload the ledger's records that the tracker lacks, print failures, and return the number of sent records.
+    """Upload the ledger's records that the tracker lacks, and return the number of sent records.
 
-    These are the records assigned to this tracker and missing there, after an outage or the loss of its database. With
-    ``everything``, also records tracked elsewhere or not at all. Existing runs are found by their tags.
+    These are the records assigned to this tracker and missing there, after an outage or the loss of its database; with
+    ``everything``, also records tracked elsewhere or not at all. Existing runs are found by their tags. Prints a line
+    for each sweep that is skipped because a process is working on it.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():
@@ -144,7 +151,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """Count the records that have not reached the other trackers they are assigned to: ((URI, experiment), count)."""
+    """Count the records still missing from another tracker that they are assigned to: ((URI, experiment), count)."""
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
     outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]

@@ -37,11 +37,11 @@ ATTEMPTS = 3
 """Maximum attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs to skip; unsuccessful ones are run when the command is repeated."""
+"""Statuses of jobs that this command does not run again; repeating the command runs the unsuccessful ones."""
 
 
 class Ending(NamedTuple):
-    """How the jobs of a sweep ended: the status, why a job has no record, and what interrupted them."""
+    """How the jobs of a sweep ended: the status, why a job may lack a record ("": no reason), and an interruption."""
 
     status: str
     why: str
@@ -50,7 +50,7 @@ class Ending(NamedTuple):
 
 @dataclass
 class Multirun:
-    """A multirun with jobs known in advance: open it, run its jobs, and keep their records."""
+    """A multirun whose jobs are known in advance."""
 
     command: Command
     context: RunContext
@@ -67,7 +67,7 @@ class Multirun:
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep's record and its key, which identifies the same configs tracked in the same place."""
+        """Return the key that identifies the same configs tracked in the same place, and the sweep's new record."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
         jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
@@ -75,7 +75,7 @@ class Multirun:
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
     def alone(self, _: str) -> AbstractContextManager[None]:
-        """Lock the sweeps of a key while one is opened or concluded; only a search can be shared."""
+        """Return a lock on opening and concluding sweeps of this key; here none, as only searches are shared."""
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
@@ -128,7 +128,7 @@ class Multirun:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def run(self, sweep: Sweep) -> Ending:
-        """Run the jobs of an opened sweep; an interruption is returned, so that the sweep can be concluded first."""
+        """Run the jobs of an opened sweep; an interruption is returned, not raised, to conclude the sweep first."""
         self.context.sweep = sweep
         if self.race:
             self.race.records = LedgerRace(self.context)
@@ -208,16 +208,16 @@ class Multirun:
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Complete the records of a sweep before it is concluded."""
+        """Complete the records of a sweep before it is concluded, and return how it ended."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """List the jobs without a record, with the reason."""
+        """Return a failure, with the reason, for each job without a record."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
-    """Return the failure of a job without a record; ``numbered``: named as in the summary of the sweep."""
+    """Return the failure of a job without a record; ``numbered`` adds its number to the name, as in summaries."""
     name = sweep.names[number]
     return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext, TrackedContent
 
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
-"""Config keys that are required to read its results: names of metrics, numbers."""
+"""Config keys that are needed to interpret a result, such as names of metrics, and are therefore never masked."""
 
 _KEYED = ("config", "metrics", "first_stage")
 """Mappings in a result whose keys are names of settings and metrics."""
@@ -28,14 +28,14 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """Writes one job's outcome everywhere, with masked secrets.
+    """The writer of one job's outcome to ledger, tracker and terminal, with masked secrets.
 
     Args:
         context: The command and its sweep; without a sweep the job is a single config.
         number: The job's number.
         kind: CONFIG or FINALIST.
-        position: The number shown with the total; None: the job's number.
-        fenced: The job may be reassigned to another process; a late result then raises InputError.
+        position: The index and the total to show; None: the job's number and the number of jobs.
+        fenced: Whether the job may be reassigned to another process; a late result then raises InputError.
     """
 
     context: RunContext
@@ -45,7 +45,7 @@ class OutcomeWriter:
     fenced: bool = False
 
     def record(self, result: Result) -> tuple[Result, int]:
-        """Record a result in the ledger, with masked secrets; return it and the number of its record."""
+        """Record a result in the ledger, with masked secrets; return it and the id of its record."""
         result = masked(result, self.context.secrets)
         return result, self._write(result)
 
@@ -65,7 +65,7 @@ class OutcomeWriter:
         self._track(record, result)
 
     def keep_failure(self, failure: Failure) -> None:
-        """Record and show a failure; the caller shows a single config's failure."""
+        """Record, track and show a failure; a single config's failure is shown by the caller."""
         failure = masked(failure, self.context.secrets)
         self._track(self._write(failure), failure)
         if self.context.sweep:
@@ -97,14 +97,14 @@ class OutcomeWriter:
             ledger.claims.release(ClaimKey(UPLOAD))
 
     def placement(self, record: int) -> RunPlacement:
-        """Return the place of a record's run in the tracker."""
+        """Return where a record's run belongs in the tracker: its parent, its job, and a run to reuse."""
         if sweep := self.context.sweep:
             return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
         return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created
 
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in deciding settings."""
+    """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in `_JUDGING` settings."""
     if isinstance(outcome, Failure):
         return secrets.mask_values(outcome) if secrets.has_secret("\n".join(texts(outcome))) else outcome
     run, summaries, questions = outcome.run, outcome.summaries, outcome.questions
@@ -166,7 +166,7 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 def log_outcome(
     tracker: Tracker, outcome: Result | Failure, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS
 ) -> str:
-    """Log an outcome to the tracker under its number in the sweep, and return the run's id."""
+    """Log an outcome to the tracker, with its number in the sweep in its name, and return the run's id."""
     if at.parent and at.job and at.job.isdigit():
         outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):

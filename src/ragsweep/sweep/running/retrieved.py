@@ -19,14 +19,17 @@ from ragsweep.sweep.running.session import Session
 
 
 class Retrieved(NamedTuple):
-    """Names of chunks by question id, best first; ``whole``: the rankings are not truncated."""
+    """Names of chunks by question id, best first; ``whole``: no ranking ends before the requested depth."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
 
 
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
-    """Return the first retrieved chunks of a config for each question, without computing anything."""
+    """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
+
+    If the rankings are not stored, the shorter contexts in the record are returned.
+    """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
     if int(result.run.config["top_k"]) >= depth and not result.run.config.get("context_budget"):
@@ -47,7 +50,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
 
 
 def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
-    """Find named chunks in the corpus, by question."""
+    """Return the spans of named chunks by question, without chunks that are not in the corpus."""
     return {
         question: [
             DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))
@@ -57,9 +60,9 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 
 
 class JudgedContexts(NamedTuple):
-    """The judged share of two configs' contexts.
+    """The share of judged chunks in two configs' contexts.
 
-    ``low`` and ``high``: bounds of the difference of nDCG over all relevance labels of the unjudged chunks.
+    ``low`` and ``high`` bound the difference in nDCG over all possible relevance labels of the unjudged chunks.
     """
 
     depth: int
@@ -77,7 +80,7 @@ class JudgedContexts(NamedTuple):
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure the judged share of two configs' contexts; None if corpus or labels have changed."""
+    """Measure the judged share of two configs' contexts; None if corpus or labels changed, or no chunk is found."""
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None

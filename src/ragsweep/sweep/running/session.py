@@ -79,18 +79,18 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Open the ledger next to the store; a command without runs creates none."""
+        """The ledger next to the store, opened on first access, so that a command without runs creates none."""
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
-        """Return the experiment of a job, prepared once, and apply the job's budget and prices."""
+        """Return the experiment of a job, preparing it if needed, and apply the job's budget and prices."""
         if job.experiment is None:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
         return job.experiment
 
     def evaluate(self, experiment: Experiment, rung: int | None) -> Evaluation:
-        """Evaluate a config; on a rung of a race, on the first questions, by an evaluator for all configs there."""
+        """Evaluate a config; on a rung of a race, on its questions only, with one evaluator for all configs."""
         if not rung:
             return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
@@ -100,7 +100,7 @@ class Session:
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.
 
-        Raises a RagsweepError, with the key or the file and line, for anything that would fail later.
+        Raises a RagsweepError, with the key or the file and line, for every fault that can be found this way.
         """
         plain = job.config.values
         check_config(plain)
@@ -185,7 +185,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the page's texts beyond the records, if corpus and questions are available."""
+        """Return the texts that a page adds to the records; none if the corpus is missing or has changed."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)

@@ -55,11 +55,11 @@ class SlurmQueue:
         self._next = 0.0
 
     def register_job(self, job_id: str) -> None:
-        """Record a job id; for a job in an array, append ``_`` and its index."""
+        """Add a job by its id, which ends with ``_`` and the job's index if it is in an array."""
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds, whatever the mode."""
+        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds, never in the mode "cache"."""
         self.register_job(job_id)
         if mode != "cache":
             self._refresh()
@@ -160,7 +160,7 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """Do not record a preempted SLURM job as a failed config.
+    """Keep a preempted SLURM job in the block from being recorded as a failed config.
 
     SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
     SystemExit, or, if it must not be requeued, another error.

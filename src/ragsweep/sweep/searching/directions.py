@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Set the direction of each objective if none is configured.
+    """Return the command of a search with a direction for each objective, and without the override of ``finalists``.
+
+    For a sweeper other than ours, no direction is set or checked.
 
     Raises:
-        ConfigError: A direction is wrong or unknown, or a constraint names an unmeasured metric.
+        ConfigError: A direction is missing or contradicts its metric, or a constraint names an unmeasured metric.
     """
     settings = dict(command.search or {})
     # The finalists may differ when a search is repeated: they only matter at its end.

@@ -1,4 +1,4 @@
-"""The plan of a search: an upper bound of its trials' computations, from a few configs of its space."""
+"""The plan of a search: an upper bound on its trials' computations, from a few configs of its space."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Part = tuple[str, str]
 class SearchSize:
     """The number of trials, the number of finalist evaluations, and the ranges of the space.
 
-    ``ranges`` has the overrides of the configs at both ends of each range, and the number of values in between and at
-    the ends; infinite for a continuous range.
+    ``ranges`` has, for each range, the overrides of the configs at its lower and its upper end, and its number of
+    values, ends included; infinite for a continuous range.
     """
 
     trials: int
@@ -44,10 +44,10 @@ class SearchSize:
 
 
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
-    """Bound the work of a search from above; None for a sweeper whose space is unknown.
+    """Return an upper bound on the work of a search; None for a sweeper whose space is unknown.
 
-    ``experiments`` are those of the command's jobs. Combinations of options that these do not include, such as each
-    embedder with a retriever that embeds, are prepared as well; combinations that cannot work are skipped.
+    ``experiments`` are those of the command's jobs. Combinations of options that are not among them, such as each
+    embedder with a retriever that embeds, are prepared as well; combinations that cannot run are skipped.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -85,10 +85,11 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 
 
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
-    """Bound the work of a search from above.
+    """Return an upper bound on the work of a search.
 
-    Each part is counted once per combination of the parts below it that the space allows, and no stage has more nodes
-    or takes longer than ``size.trials`` times the largest config. Stored results of the given configs are not counted.
+    Each part is counted once per combination of the parts below it that the space allows. No stage has more nodes or
+    takes longer than in the largest config, times the number of trials (and of finalists, for a stage with rows).
+    Results already stored for ``experiments`` take no time.
 
     Args:
         experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
@@ -129,9 +130,9 @@ class _Space:
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
     slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
     stored: set[str] = field(default_factory=set)
-    seconds: dict[Part, float | None] = field(default_factory=dict)  # highest of one node
-    weights: dict[Part, float] = field(default_factory=dict)  # parts of a range per observed part
-    most: dict[str, StageCount] = field(default_factory=dict)  # highest of one config
+    seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
+    weights: dict[Part, float] = field(default_factory=dict)  # how many parts of a range each observed one represents
+    most: dict[str, StageCount] = field(default_factory=dict)  # by stage: the largest counts of one config
     growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
     @classmethod
@@ -162,7 +163,7 @@ class _Space:
         return space
 
     def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
-        """Count the parts of a range, two of which are observed at its ends."""
+        """Let the two parts observed at the ends of a range represent half of its values each."""
         for low, high, values in self.size.ranges:
             first, last = ({_part(node) for node in configs[end]} for end in (low, high))
             for part in first ^ last:
@@ -170,7 +171,7 @@ class _Space:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Bound a stage: all nodes, the distinct and the stored ones, and the seconds of the others."""
+        """Return upper bounds for a stage: all nodes, distinct nodes, and the seconds of those that are not stored."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.size.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):

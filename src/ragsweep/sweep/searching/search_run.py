@@ -48,7 +48,7 @@ _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storag
 
 @contextmanager
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Lock the opening, joining, leaving and closing of sweeps of this key."""
+    """Hold the lock on opening, joining, leaving and closing sweeps of this key; wait until it is free."""
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
@@ -62,7 +62,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Leave a sweep that another process will close, and return a message; "" if this process closes it."""
+    """Leave a sweep that another process closes or has closed, and return a message; "" if this one must close it."""
     others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""
@@ -97,7 +97,7 @@ Finalist = tuple[str, Result]
 
 @dataclass
 class Search(Multirun):
-    """A search: the sweeper decides its jobs and its end; ``choose`` the configs for the holdout, by the conclusion."""
+    """A multirun whose sweeper decides its jobs and its end; ``choose`` selects the configs for the holdout."""
 
     choose: Callable[[Sweep], Sequence[Finalist]] = lambda _: ()
 
@@ -108,18 +108,18 @@ class Search(Multirun):
         self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the search's key and record; the key identifies its space, base config and tracking place."""
+        """Return the search's key (see `search_key`) and its new record, with placeholder names of trials."""
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
         sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
         return search_key(self.command, signatures[0], self.tracker.identity), sweep
 
     def alone(self, key: str) -> AbstractContextManager[None]:
-        """Lock the opening, joining, leaving and concluding of searches of this key."""
+        """Return the lock of `exclusive` for searches of this key; no lock if the ledger is read-only."""
         return exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a search, whose storage must be reachable."""
+        """Open, resume or join a search as `Multirun.open` does, after checking that its storage is reachable."""
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
@@ -187,7 +187,7 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Allow a search to end early; if it was stopped, only the next trial counts as not run."""
+        """Return a failure for the next trial if a reason stopped the search; [] otherwise, as it may end early."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
@@ -195,7 +195,10 @@ class Search(Multirun):
         return leave(self.ledger, sweep)
 
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
-        """Record the trials without a record, and evaluate the finalists of a complete search on the holdout."""
+        """Record the failed trials that have no record, and evaluate a complete search's finalists on the holdout.
+
+        Returns ``ending``, or KILLED if that evaluation was interrupted.
+        """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:
             try:

@@ -11,7 +11,7 @@ from optuna_sweeper.summary import FILE, FORMAT
 
 @dataclass(frozen=True)
 class StudySummary:
-    """The summary of a study."""
+    """The summary of a study, as read from the sweeper's export."""
 
     study: str = ""
     sampler: str = ""
@@ -24,22 +24,22 @@ class StudySummary:
 
     @property
     def ended(self) -> bool:
-        """Whether the study was stopped, or no trial is running."""
+        """Whether the study was stopped, or no trial is running or waiting."""
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def broken(self) -> dict[int, str]:
-        """Return the constraints that each infeasible job violates."""
+        """Return the constraints that each infeasible job violates, by job number."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
-        """Return the tags of the parent run."""
+        """Return the study's tags for the sweep's parent run."""
         words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
         counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
         tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
         return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
     def trial_tags(self) -> dict[int, dict[str, str]]:
-        """Return the tags of each job's run."""
+        """Return the tags for the run of each job, by job number."""
         tags = {}
         for job, trial in self.trials.items():
             tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
