@@ -1,6 +1,6 @@
 """Run ragas' metrics through our judge: prompts and arithmetic are ragas', the calls, fences and cache are ours.
 
-Only this module imports ragas' metrics, which takes seconds, when a score first needs them. No second layer of retries is added.
+Only this module imports ragas' metrics, when a score first needs them: this takes seconds. ragas' retries are not used.
 """
 
 import importlib.metadata

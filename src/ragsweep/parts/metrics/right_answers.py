@@ -75,7 +75,7 @@ class RougeL(_Overlap):
         return clamp(self.overlap(text, right).fmeasure, (0.0, 1.0))
 
     def overlap(self, text: str, other: str) -> Any:
-        """Return an object with ``precision`` (over ``text``'s words), ``recall`` (over ``other``'s) and ``fmeasure``."""
+        """Return ``precision`` (by the words of ``text``), ``recall`` (by those of ``other``) and ``fmeasure``."""
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
