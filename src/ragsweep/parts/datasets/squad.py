@@ -20,8 +20,8 @@ class Squad:
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
     document. Answers are alternative correct answers; overlapping spans are one piece of evidence. An answer that is
-    not at its start in the file is located at its only occurrence in the paragraph. Questions marked ``is_impossible`` are
-    unanswerable.
+    not at its start in the file is located at its only occurrence in the paragraph. Questions marked ``is_impossible``
+    are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

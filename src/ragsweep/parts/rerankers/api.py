@@ -56,7 +56,7 @@ class ApiReranker(ServiceSettings):
         check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, with one call per question and ``batch_size`` of its texts; a pair with a blank question scores 0.
+        """Score pairs, one call per question and ``batch_size`` of its texts; a pair with a blank question scores 0.
 
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
         scores fewer questions at a time; questions that fail alone have no ranking.
