@@ -175,8 +175,8 @@ class LanceIvfPq(LanceTable):
     """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
 
     A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. ``oversampling``
-    times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours: LanceDB draws its
-    training sample without a seed.
+    times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours:
+    LanceDB draws its training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
