@@ -50,7 +50,7 @@ class Judge(Protocol):
         """Whether text under judgement is fenced in prompts."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` if the metric also needs those."""
+        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` is whether it needs embeddings."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return a reply to a prompt that conforms to the schema. Raises CallFailed if there is none.

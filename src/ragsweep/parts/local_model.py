@@ -21,7 +21,7 @@ LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 class LocalModel:
     """Base class of parts that run a model on this machine: locate, check and load it.
 
-    Addresses contain the hashes of the model's files and the resolved dtype (see ``fingerprint``) instead of settings.
+    Addresses contain the hashes of its files and the resolved dtype (``fingerprint``), not ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(

@@ -133,7 +133,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Return the dtype to compute in; ``auto`` is the CPU's fastest that ranks like float32, or float32 elsewhere.
+    """Return the dtype to compute in: for ``auto`` the fastest on this CPU that ranks like float32, elsewhere float32.
 
     ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
     and for int8 if the model or the device does not support it.

@@ -6,7 +6,7 @@ from ragsweep.core.words import has_question_mark, words
 from ragsweep.parts.languages import STOP_WORDS, detect_language, fold
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
-"""Forms without a question word: a few content words, any other sentence (a request), a question of yes or no."""
+"""Forms without a question word: a few content words, any other sentence (a request), a yes/no question."""
 
 _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""

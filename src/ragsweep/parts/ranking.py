@@ -109,7 +109,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Replace, in every ranking, the first chunk that brings the tokens above ``budget``, and later ones, by padding.
+    """In every ranking, replace the first chunk that exceeds ``budget`` tokens in total, and later ones, by padding.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """

@@ -93,8 +93,8 @@ class Service:
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
         """Post one body; return ``read(response)`` and the response time.
 
-        ``read`` raises ValueError, with the fact, for an unreadable response, after which the call is retried only with
-        ``retry_unread``.
+        ``read`` raises ValueError, with the fact, for an unreadable response, after which the call is retried only if
+        ``retry_unread`` is set.
 
         Raises:
             CallFailed: The call was refused, could not be read, failed more than ``retries`` times, or the budget is

@@ -27,7 +27,7 @@ DOWN_AFTER = 8
 """Consecutive failures, over at least PATIENCE, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds of uninterrupted failure, without waits requested by the service, after which it may count as down."""
+"""Seconds of uninterrupted failure before a service counts as down, without the waits that it requested."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0

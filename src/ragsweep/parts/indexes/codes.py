@@ -24,7 +24,7 @@ A_MEAN = 64
 
 
 class CodeIndex(FaissIndex):
-    """Base class: compare the query with a code of every vector, for ``oversampling`` times ``depth`` candidates."""
+    """Base class: compare the query with a code of every vector, and take ``oversampling * depth`` candidates."""
 
     oversampling: int
 

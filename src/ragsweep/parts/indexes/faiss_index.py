@@ -63,7 +63,7 @@ def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
 
 
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
-    """Read a faiss index, which keeps and views ``data``. Raises InputError if it is not one of ``vectors``."""
+    """Read a faiss index, whose arrays are views of ``data``. Raises InputError if it belongs to other ``vectors``."""
     faiss = library()
     data = np.ascontiguousarray(data, dtype=np.uint8)
     index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(data), data.nbytes))

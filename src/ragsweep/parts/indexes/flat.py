@@ -35,7 +35,7 @@ class Flat:
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return the ``depth`` nearest vectors to every query."""
+        """Return the ``depth`` vectors nearest to every query."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))

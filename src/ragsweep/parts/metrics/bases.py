@@ -30,7 +30,7 @@ from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTra
 
 
 class Proportion:
-    """Default attributes of a metric, those of a proportion; a metric adds its name and ``score``."""
+    """Attributes of a metric, by default those of a proportion; a metric adds its name and ``score``."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)

@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 class ExpectedCountMet(Proportion):
     """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
-    Results is the number itself. A question without an expected count is not scored.
+    The number itself is the metric Results. A question without an expected count is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -189,11 +189,11 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""Minimum proportion of a chunk, or of a shorter section, that both share if the chunk is part of the section."""
+"""A chunk is part of a section if the two share at least this proportion of the shorter one."""
 
 
 class ExpectedParts(NamedTuple):
-    """Parts of documents expected by questions, one row each, and why a question has none (questions,), else empty."""
+    """Parts of documents that questions expect, one row each, and the reasons of questions without any (questions,)."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]

@@ -51,7 +51,7 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Proportion of conversational questions that are searched for, which costs time and adds misleading context."""
+    """Proportion of conversational questions with a search, which costs time and adds misleading context."""
 
     TRAITS = PartTraits(version="1")
     name = "needless_search"

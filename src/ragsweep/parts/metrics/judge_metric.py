@@ -83,7 +83,7 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of metrics decided by an LLM judge: the mean of the judge's samples, each made by ``_sample``.
+    """Base class of metrics that an LLM judge decides: a value is the mean of the judge's samples, each by ``_sample``.
 
     Declined answers are not judged, unless a metric's traits change ``skips_abstained``.
     """

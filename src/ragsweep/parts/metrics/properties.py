@@ -128,7 +128,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds per question, processed singly, in one stage or in all: the mean, or the quantile in the name.
+    """Milliseconds per question, run one at a time, in one stage or in all: the mean, or the quantile in the name.
 
     The stage "retrieval" is the sum of all stages except "generate".
     """

@@ -92,13 +92,13 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; empty if one piece has no quote."""
+    """Return the quotes of a question's relevant evidence; empty if any piece has no quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 minus the Levenshtein distance of two texts over the longer one's length; 1 for two empty texts.
+    """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 for empty texts.
 
     Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), with one
     column of the table per integer.

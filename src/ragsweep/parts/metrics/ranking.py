@@ -86,7 +86,7 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Pieces of evidence credited within the cutoff, over the cutoff, however short the ranking (trec_eval's P)."""
+    """Pieces of evidence credited within the cutoff, divided by the cutoff even if fewer are ranked (trec_eval's P)."""
 
     TRAITS = PartTraits(version="1")
     stem = "precision"

@@ -156,7 +156,7 @@ class KeywordCoverage(AnswerMetric):
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the proportion of a question's keywords, of which it has at least one, that are found in a text."""
+    """Return the proportion of a question's keywords (at least one) that are found in a text."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
     if match == "stem":

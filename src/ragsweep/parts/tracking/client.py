@@ -96,7 +96,7 @@ class Mlflow:
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run with these tags and, if not None, this start (seconds since 1970); None without one."""
+        """Return the id of a run with these tags and this start (seconds since 1970; None: any), or None."""
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")

@@ -167,8 +167,8 @@ class Connection:
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
         """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
-        After a request to a server has timed out, it raises immediately for a while. ``seconds`` limits the time of all
-        calls to a server; None is no limit.
+        For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
+        time of all calls to a server; None is no limit.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")

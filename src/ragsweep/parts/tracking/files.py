@@ -1,4 +1,4 @@
-"""Contents of runs: the part of a result that is logged, in MLflow's limits, and atomically written artifacts."""
+"""Contents of runs: the part of a result that is logged, within MLflow's limits, and atomically written artifacts."""
 
 from __future__ import annotations
 

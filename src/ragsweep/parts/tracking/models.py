@@ -14,7 +14,7 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version with its evaluated config, by the reference that commands take."""
+"""The tag of a version that contains the reference of its evaluated config, as commands accept it."""
 
 
 class ModelFiles(NamedTuple):
