@@ -10,7 +10,7 @@ SEEDS = 100_000
 
 
 class Drawing(Protocol):
-    """A local model's settings."""
+    """The sampling settings of a local model."""
 
     max_new_tokens: int
     temperature: float

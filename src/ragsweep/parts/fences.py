@@ -47,9 +47,10 @@ def unfence(text: str) -> str:
 
 
 def neutralise(text: str) -> str:
-    """Replace the opening bracket of everything that resembles a tag.
+    """Replace the opening bracket of everything that resembles a tag by "(".
 
-    Other brackets, homoglyphs, capitals, escapes, and white space and invisible characters in between are recognised.
+    A tag is also recognised if it has other brackets, homoglyphs, capitals or escapes, or white space or invisible
+    characters between its letters.
     """
     pieces, last = [], 0
     for match in _OPENER.finditer(text):
@@ -81,7 +82,7 @@ def _opens(text: str, start: int) -> bool:
 
 
 def printable(text: str) -> str:
-    """Replace unpaired surrogates, which no service accepts."""
+    """Replace unpaired surrogates, which no service accepts, by the replacement character."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _HALF.search(text) else text
 
 
@@ -99,7 +100,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a single character is invisible: format characters, combining accents, fillers."""
+    """Return whether a character is invisible or an accent: format and control characters, marks, fillers."""
     return (
         unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
         or character in _INVISIBLE
@@ -108,9 +109,9 @@ def is_invisible(character: str) -> bool:
 
 
 def fold_character(character: str) -> str:
-    """Replace a character by the lower-case ASCII that it resembles, if any; may return several characters.
+    """Return a character in lower case, as the ASCII characters that it resembles, if any.
 
-    Unicode's compatibility decomposition (NFKD), then a small table; not the complete list of confusables.
+    Unicode's compatibility decomposition (NFKD) is followed by a small table, not by the complete list of confusables.
     """
     if character < "\x7f":
         return character.lower()
@@ -127,7 +128,7 @@ def _to_ascii(character: str) -> str:
 
 
 def fold_homoglyphs(text: str) -> str:
-    """Fold a whole text: invisible characters are removed, white space becomes single spaces."""
+    """Fold every character of a text, remove invisible ones, and collapse white space into single spaces."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (fold_character(char) if not is_invisible(char) or char.isspace() else "" for char in text)

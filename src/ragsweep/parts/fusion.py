@@ -58,7 +58,7 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Scale the scores of every question to 0 (its last candidate) .. 1 (its best), (questions, depth).
+    """Scale the scores of every question from 0 (its last candidate) to 1 (its best); returns (questions, depth).
 
     If all candidates score the same, or there is only one, each gets 1; padding gets 0.
     """
@@ -67,11 +67,11 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Express the scores of every question in standard deviations from its last candidate, (questions, depth).
+    """Express the scores of every question in standard deviations above its last candidate, (questions, depth).
 
-    The origin is the last candidate rather than the mean, which shifts all sums of a question equally, so that chunks
-    that a leg did not find are placed with its last candidate instead of its average. Equal scores and padding are as
-    in :func:`min_max`.
+    The origin is the last candidate rather than the mean, so that a chunk that a leg did not find, which gets 0, is
+    level with the leg's last candidate, not with its average one. Equal scores and padding are treated as in
+    :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
     above = np.where(is_chunk, scores - low, 0.0)
@@ -82,7 +82,7 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale the scores of every question to 0 (a leg's lowest possible) .. 1 (its best), (questions, depth).
+    """Scale the scores of every question from 0 (the leg's lowest possible) to 1 (the question's best).
 
     This is the normalisation of TM2C2 in the paper of :func:`convex`: the last candidate of a good list keeps a high
     score.
@@ -149,7 +149,7 @@ def _sum(table: Doubles) -> Doubles:
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return one weight per leg; raise ConfigError unless there are legs, each with one weight of at least 0."""
+    """Return one weight per leg. Raises ConfigError without legs, or for missing, negative or only zero weights."""
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
     if set(weights) != set(legs):

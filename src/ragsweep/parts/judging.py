@@ -39,7 +39,7 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """Answer prompts by a response schema, and embed texts."""
+    """A judge: replies to prompts by a response schema, and embeds texts."""
 
     @property
     def samples(self) -> int:
@@ -50,12 +50,12 @@ class Judge(Protocol):
         """Whether text under judgement is fenced in prompts."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if this judge cannot decide a metric; ``embeddings``: the metric also needs embeddings."""
+        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` is whether it needs embeddings."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt by the schema of its reply. Raises CallFailed without a conforming reply.
+        """Return a reply to a prompt that conforms to the schema. Raises CallFailed if there is none.
 
-        ``sample``: the sample's number, from 0; ``repetition``: the number of earlier requests with this prompt.
+        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with this prompt.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
@@ -64,14 +64,14 @@ class Judge(Protocol):
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Derive a closed response schema from a pydantic model; binary fields are restricted to 0 and 1."""
+    """Derive from a pydantic model a response schema without further fields; binary fields are 0 or 1."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )
 
 
 def parse_reply(text: str, model: Any) -> Any:
-    """Parse a reply by a pydantic model. The whole reply is one JSON value, optionally in a code block.
+    """Parse a reply by a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
     The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``. Raises
     ValueError if the reply does not conform, for instance "0.9", true or 7 for a binary field.
@@ -91,7 +91,7 @@ def parse_reply(text: str, model: Any) -> Any:
 
 
 def reasons_given(value: Any) -> Iterator[str]:
-    """Yield every reason in a reply, preceded by the judged text and followed by the decision, if given."""
+    """Yield every reason in a reply, with the judged text before it and the decision after it, if there are any."""
     value = value.model_dump() if hasattr(value, "model_dump") else value  # pydantic's, which is slow to import
     if isinstance(value, list):
         for item in value:

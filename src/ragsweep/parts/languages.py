@@ -91,7 +91,7 @@ def fold(text: str) -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the two-letter code of a known language, from ``fr``, ``fr-CA`` or ``French``; empty for others."""
+    """Return the two-letter code of a label such as ``fr``, ``fr-CA`` or ``French``; empty if not in STOP_WORDS."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
@@ -110,9 +110,9 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Detect the language of a text by its stop words; return its two-letter code, empty if undecided.
+    """Return the two-letter code of a text's language, detected by its stop words; empty if undecided.
 
-    A stop word counts for each of its languages, weighted less the more languages share it.
+    A stop word that several languages share counts an equal part for each of them.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in words(fold(text)):
@@ -125,8 +125,8 @@ def detect_language(text: str) -> str:
 def content_words(text: str, language: str = "") -> frozenset[str]:
     """Return the folded words of a text that are not stop words of its language.
 
-    Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected,
-    with English as fallback.
+    Single letters do not count, unless each character of their script is a word. If ``language`` is empty, it is
+    detected, with English as fallback.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(

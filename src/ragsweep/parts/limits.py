@@ -1,10 +1,10 @@
-"""Limits of parameters shared by several parts."""
+"""A check of numeric parameters, shared by several parts."""
 
 from ragsweep.core.errors import ConfigError
 
 
 def check_at_least(part: str, least: float, **values: float | None) -> None:
-    """Raise ConfigError for a part's parameter below ``least``; None counts as valid."""
+    """Raise ConfigError if one of a part's parameters is below ``least``; None is valid."""
     for name, value in values.items():
         if value is not None and value < least:
             raise ConfigError(f"{part}.{name} must be at least {least}, got {value}")

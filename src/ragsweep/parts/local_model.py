@@ -13,15 +13,15 @@ from ragsweep.parts import model_files, onnx_model
 from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
-"""The dtype in which torch loads models that another library runs."""
+"""A dtype in which ONNX Runtime computes -> the dtype in which torch loads the model to be exported."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
 class LocalModel:
-    """Locate, check and load a model.
+    """Base class of parts that run a model on this machine: locate, check and load it.
 
-    Addresses contain the hash of the model's files and the resolved dtype: see ``fingerprint``.
+    Addresses contain the hashes of its files and the resolved dtype (``fingerprint``), not ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -30,7 +30,7 @@ class LocalModel:
     KEY: ClassVar[str]  # the part's config key, for messages
     INT8: ClassVar[bool] = True  # whether the model may run in int8
 
-    exports: Path | None = None  # folder for models exported for int8; None: each process exports them
+    exports: Path | None = None  # cache folder of int8 exports; if None, each process exports the model
 
     model: str | None
     device: str
@@ -60,7 +60,7 @@ class LocalModel:
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name its compute dtype and the versions of the libraries."""
+        """Return the hashes of the model's files, its compute dtype, and the versions of the libraries."""
         libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
         dtype = self._resolved_dtype()
         added = onnx_model.facts() if dtype == "int8" else {}

@@ -1,7 +1,7 @@
 """Find a model's files without loading it, and hash the content that can change a result.
 
 A model is "bundled" (included in this project's dependencies), a folder, or the id of a model on the Hugging Face hub.
-This module does not import torch, so that a plan costs nothing.
+This module does not import torch, so that planning stays fast.
 """
 
 import functools
@@ -25,7 +25,7 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
-"""SHA-256 of weights whose int8 ranking was measured to equal float32: SciFact's nDCG@10 within .002."""
+"""SHA-256 of weights that were measured to rank in int8 as in float32: SciFact's nDCG@10 differs by at most .002."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -37,7 +37,7 @@ TOKENIZER = "tokenizer.json"
 PROMPTS = "config_sentence_transformers.json"
 LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
-"""Keys of settings that name an implementation: a keyword of the library, or the id of a kernel on the hub."""
+"""Keys of settings whose value is an implementation: a keyword of the library, or the id of a kernel on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -65,7 +65,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is the config key that named it, for messages. A hub id is looked up in the local hub cache, and downloaded
+    ``key`` is its config key, for messages. A hub id is looked up in the local hub cache, and downloaded
     only if ``download`` is set. Raises ConfigError if the model does not exist, if its weights are not safetensors
     (reading pickled weights can run code), or if it needs custom code.
     """
@@ -101,7 +101,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the path of a tokenizer.json: the named file, or that of the named model. Raises like locate."""
+    """Return a tokenizer's file: the named one, or a model's tokenizer.json. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
     if not path.is_file():
@@ -110,10 +110,10 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 
 
 def facts(folder: Path) -> Mapping[str, str]:
-    """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
+    """Return a hash of a model's weights, and one of the files that define its tokenizer, architecture and pooling.
 
-    Excludes vocabularies next to a tokenizer.json, which includes them and without which some copies are distributed,
-    and weights that the libraries never read.
+    Excluded are weights that the libraries never read, and vocabulary files next to a tokenizer.json: it contains the
+    vocabulary, and some copies of a model lack these files.
     """
 
     def hashed(paths: Iterable[Path]) -> str:
@@ -133,10 +133,10 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Resolve the dtype ``auto``: the fastest dtype of the CPU; float32 for another device.
+    """Return the dtype to compute in: for ``auto`` the fastest on this CPU that ranks like float32, elsewhere float32.
 
     ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
-    and for int8 if unsupported.
+    and for int8 if the model or the device does not support it.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -157,8 +157,8 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags that ranks like float32: SciFact's nDCG@10 within .002.
 
-    With matrix units (AMX) this is bfloat16, with instructions for products of bytes (``avx512_vnni``) int8. Others
-    were not measured: float32 is the safe choice. Measured by benchmarks/embed.py.
+    This is bfloat16 with matrix units (AMX), and int8 with 8-bit dot products (``avx512_vnni``). Other CPUs were not
+    measured (by benchmarks/embed.py): for them, float32 is the safe choice.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -174,7 +174,7 @@ def _check_int8(device: str, key: str, weights: Path | None) -> None:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this machine's processor by their Linux names; empty if unknown."""
+    """Return the instruction sets of this machine's CPU, by their Linux names; empty if unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -184,7 +184,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Turn any exception of a library that loads a model into one ConfigError with its first line."""
+    """Raise any exception of a library that loads a model as a ConfigError with the first line of its message."""
     try:
         yield
     except Exception as fault:

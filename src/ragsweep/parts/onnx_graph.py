@@ -15,19 +15,19 @@ ATTENTION = "ragsweep_onnx"
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Lengths, in tokens, of the texts for comparing an export with its model; the longer reveals an attention window."""
+"""Lengths in tokens of the texts on which an export and its model are compared; 160 reveals an attention window."""
 
 TOLERANCE = 1e-4
 """Maximum difference between a float32 export and its model, as a share of the largest value."""
 
 LEAST = "ragsweep/least"
-"""Name of the divisor of a token without any activation."""
+"""Name of the constant that divides the activations of a token if all are 0."""
 
 
 def output_of(transformer: Any) -> str:
-    """Name the computed output: the scores of a classifier, else the vectors of the tokens.
+    """Return the name of the output to compute: the scores of a classifier, else the vectors of the tokens.
 
-    Raises ValueError for a model that gives neither.
+    Raises ValueError for a model that returns neither.
     """
     import torch
 
@@ -43,7 +43,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     """Export a transformer as an ONNX model that reads one whole text, and compare the two.
 
     Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``. Attention
-    is one operator if that gives the same values, else it is decomposed. Raises ValueError if neither does.
+    is one operator if that gives the model's values, else it is decomposed. Raises ValueError if neither does.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -65,8 +65,8 @@ def quantise(graph: Any, steps: int) -> Any:
 
     Weights are integer multiples, -``steps`` to ``steps``, of a scale per column. Activations have a scale and a zero
     point for the whole text, determined at run time. If only one product reads them, each token's activations are first
-    divided by their maximum, and the products multiplied by it, because some tokens' activations are twenty times those
-    of others. Sums are exact in int32.
+    divided by their largest absolute value, and the product is multiplied by it, because the activations of some tokens
+    are twenty times those of others. Sums are exact in int32.
     """
     from onnx import numpy_helper
 

@@ -25,11 +25,11 @@ from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 VERSION = "1"
-"""Version of the graph and its quantisation, a change of which changes the vectors."""
+"""Version of the graph and its quantisation: change it with any change that affects vectors."""
 
 
 def facts() -> Mapping[str, str]:
-    """Return the version of the quantisation with its bits per weight, and those of the libraries."""
+    """Return the version and the bits per weight of the quantisation, and the versions of the libraries."""
     return {
         "int8": f"{VERSION}, {weight_bits()} bits",
         **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
@@ -37,7 +37,7 @@ def facts() -> Mapping[str, str]:
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
-    """Replace the transformers in a model of sentence-transformers by int8 ones, and free their weights.
+    """Make a model of sentence-transformers compute its transformers in int8, and free their weights.
 
     Args:
         model: SentenceTransformer or CrossEncoder, in float32 on the CPU.
@@ -61,7 +61,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
 
 def weight_bits() -> int:
-    """Return 8; 7 on x86 without VNNI, whose instructions overflow 16 bits with sums of two 8-bit products."""
+    """Return 8, but 7 on x86 without VNNI, where a sum of two 8-bit products may overflow its 16 bits."""
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
 
@@ -74,7 +74,7 @@ def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the cached bytes of a name; create them if missing or damaged.
+    """Return the bytes cached under a name; create them with ``make`` if they are missing or damaged.
 
     A file begins with the SHA-256 of its name and content. One process creates it while others wait. If the folder is
     not writable, the bytes are not cached.
@@ -139,7 +139,7 @@ class Int8Forward:
 
 
 def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:
-    """Scatter each text's token vectors to the positions of its tokens, and zero elsewhere."""
+    """Return (texts, positions, dimension): each token's vector at the token's position, zeros at padding."""
     whole = np.zeros((*read.shape, rows[0].shape[1]), dtype=np.float32)
     for vectors, row, tokens in zip(rows, whole, read, strict=True):
         row[tokens] = vectors

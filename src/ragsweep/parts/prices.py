@@ -12,7 +12,7 @@ from ragsweep.core.types import PartTraits, Usage
 
 @dataclass(eq=False)
 class Prices:
-    """Prices of tokens by model, in one currency; the longest of several matching patterns applies.
+    """Prices of tokens by model, in one currency; if several patterns match a model, the longest applies.
 
     ``models`` maps a pattern (``gpt-4o-mini*``) to [input price, output price] of a million tokens.
     """
@@ -45,7 +45,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of one usage of a model; NaN if the price is unknown, 0 without a call."""
+        """Return the cost of one usage of a model; NaN if the price is unknown, 0 without calls and tokens."""
         if not usage.calls and not usage.tokens_in and not usage.tokens_out:
             return 0.0
         price = self.of(model)

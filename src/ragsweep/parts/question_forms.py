@@ -6,7 +6,7 @@ from ragsweep.core.words import has_question_mark, words
 from ragsweep.parts.languages import STOP_WORDS, detect_language, fold
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
-"""A few content words; a sentence of no other form, such as a request; a question answered by yes or no."""
+"""Forms without a question word: a few content words, any other sentence (a request), a yes/no question."""
 
 _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
@@ -50,8 +50,8 @@ _FORMS = _phrases()
 def question_form(text: str) -> str:
     """Return the form of a question: that of the first matching phrase of its language, else keywords or other.
 
-    The language is detected, English if that fails. A phrase that begins a yes/no question counts only as the first
-    word.
+    The language is detected; if that fails, it is English. Phrases of yes/no questions count only at the beginning of
+    the text.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

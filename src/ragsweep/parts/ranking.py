@@ -57,7 +57,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 
 
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
-    """Return the chunks of one question that score higher than ``above``, at most ``depth``.
+    """Return the best chunks of one question that score higher than ``above``, at most ``depth``.
 
     ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, best first and not padded.
     """
@@ -71,7 +71,7 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Replace chunks by the chunks that contain them, once each, at the rank and score of the first.
+    """Replace chunks by the larger chunks that contain them, each once, at the rank and score of its best chunk.
 
     ``wide`` (questions, depth) are the positions of the containing chunks, and ``chunks`` is their address.
     The rankings keep their depth, and are padded.
@@ -88,14 +88,14 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Replace all chunks with lower scores by padding."""
+    """Replace chunks that score below ``least`` by padding."""
     return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
     """Remove documents from rankings; later chunks move up, and the rankings keep their depth, padded.
 
-    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) has the documents per ranking.
+    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) those to drop from each ranking.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)
@@ -109,7 +109,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Replace the first chunk of every ranking that exceeds the budget, and all later ones, by padding.
+    """In every ranking, replace the first chunk that exceeds ``budget`` tokens in total, and later ones, by padding.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """
@@ -133,7 +133,7 @@ def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
 
 
 def check_min_score(least: float | None) -> None:
-    """Raise ConfigError for NaN."""
+    """Raise ConfigError for a ``min_score`` of NaN."""
     if least is not None and np.isnan(least):
         raise ConfigError("retriever.min_score is NaN; use a number, or null for no threshold")
 

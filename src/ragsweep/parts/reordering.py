@@ -19,7 +19,7 @@ class Reordering(NamedTuple):
     """The use of a reranker's scores.
 
     Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of the candidates
-    that score at least as much, and may be empty: unscored chunks are dropped. ``mix``, 0 to 1, is the weight of the
+    with at least this score, and may be empty: unscored chunks are dropped. ``mix``, 0 to 1, is the weight of the
     first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each scaled to 0..1 over
     the candidates of the question; at 0 the reranker's scores are unchanged.
     """
@@ -38,7 +38,7 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Read a reranker's settings for the use of its scores: those in its traits, and candidates."""
+    """Return a reranker's settings for the use of its scores: those that its traits declare, and ``candidates``."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
@@ -46,8 +46,8 @@ def reordering_of(part: Any) -> Reordering:
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Reorder the head of every ranking; ties and the chunks after the head keep their order.
 
-    ``scores`` (pairs,) run over the candidates of all rows, row by row, without padding. The returned scores are the
-    deciding ones: the reranker's, or the mixed scores, and after the head the first stage's.
+    ``scores`` (pairs,) are those of the candidates of all rows, row by row, without padding. The returned scores are
+    those that determine the order: the reranker's, or the mixed scores, and after the head the first stage's.
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

@@ -27,7 +27,7 @@ UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr
 
 
 def check_language(language: str) -> None:
-    """Raise ConfigError for a language without sentence rules."""
+    """Raise ConfigError for a language that is not in LANGUAGES."""
     if language not in LANGUAGES:
         raise ConfigError(f"chunker.language is {language!r}{nearest(language, LANGUAGES)}")
 

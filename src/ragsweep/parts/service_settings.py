@@ -1,4 +1,4 @@
-"""Settings shared by parts that call a service: YAML keys that cannot change a result."""
+"""Settings of calls, which parts that call a service share; most of them cannot change a result."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from ragsweep.services.thoughts import TAGS
 
 @dataclass(eq=False, kw_only=True)
 class ServiceSettings:
-    """How a part calls its ``service``, as described in :class:`ragsweep.services.http_client.Service`.
+    """Settings with which a part calls its ``service``; see :class:`ragsweep.services.http_client.Service`.
 
     The part's ``__post_init__`` creates the service from ``call_settings``.
     """
@@ -26,7 +26,7 @@ class ServiceSettings:
     service: Service = field(init=False, repr=False)
 
     def call_settings(self, *further: str) -> dict[str, Any]:
-        """Return the settings, and further ones by name, as arguments of a Service."""
+        """Return these settings, and the ``further`` named ones, as arguments of a Service."""
         return {name: getattr(self, name) for name in ("key_env", "timeout", "retries", "concurrency", *further)}
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ LIMITS = ("deadline", "requests_per_minute", "tokens_per_minute")
 
 @dataclass(eq=False)
 class EndpointSettings(ServiceSettings):
-    """How a part calls a model behind OpenAI's protocol; text within tags of ``thoughts`` is removed from replies."""
+    """Settings of calls to a model behind OpenAI's protocol; text within ``thoughts`` tags is removed from replies."""
 
     TRAITS = replace(ServiceSettings.TRAITS, operational=ServiceSettings.TRAITS.operational.union(LIMITS))
 

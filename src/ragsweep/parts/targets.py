@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""The targets' key that turns a missed target into an exit status."""
+"""The key of the targets by which a missed target sets the exit status."""
 
 
 class TargetRule(Protocol):
@@ -22,17 +22,17 @@ class TargetRule(Protocol):
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric by a threshold; the metric decides which side is better.
+    """Evaluate a metric by a threshold and bands; the metric's direction determines which side passes.
 
     Args:
-        threshold: The lowest passing value. Bands only name values.
+        threshold: The worst passing value. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
-        bands: Names with the values from which they apply, in place of good and fair.
-        below: The band of values below all bands.
-        ideal: The value to aim at; whether it is reached is reported, but decides nothing.
+        bands: Name of each band -> the value from which it applies, in place of good and fair.
+        below: Name of the band of values that are worse than all bands.
+        ideal: The value to aim at; whether it is reached is reported, without other effect.
         improvement, ideal_improvement: The desired lead of a config over its baseline, in the metric's unit, tested by
         ``ragsweep compare --report``.
     """
@@ -78,7 +78,7 @@ class Target:
 
 @dataclass(eq=False)
 class Drop:
-    """Warn if a metric drops below a reference, such as a value observed in production.
+    """Warn if a metric drops too far below a reference, such as a value observed in production.
 
     Args:
         share: The permitted drop as a proportion of the reference, 0 to 1.
@@ -123,12 +123,12 @@ def misses_target(result: Result) -> bool:
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the reached ideals, and all of them."""
+    """Return the number of ideals that are reached, and of all ideals."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the met targets, and the evaluated ones."""
+    """Return the number of targets that are met, and of those that were evaluated."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

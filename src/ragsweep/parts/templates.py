@@ -24,7 +24,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError for a missing field."""
+    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError for an unknown field."""
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
@@ -38,7 +38,7 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
     """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
 
-    Raises ConfigError for a missing field.
+    Raises ConfigError for an unknown field.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""The tokenizer that measures contexts, the same for all configs: words, and single punctuation marks.
+"""The tokenizer that measures contexts, the same for all configs: a token is a word or a single punctuation mark.
 
 In scripts without spaces, and in Hangul, each character is a token.
 
@@ -25,25 +25,25 @@ def count(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Start and end of the tokens of one text in characters: (tokens,) each, both ascending."""
+    """The start and end, in characters, of each token of one text: two ascending arrays (tokens,)."""
 
     start: Numbers
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Find the tokens that overlap each span: half-open ranges of token numbers."""
+        """Return the half-open range of the indices of the tokens that overlap each span: first and end."""
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens of each span like ``count`` for its text (a cut word counts in both parts)."""
+        """Count the tokens of each span, as ``count`` does for its text; a word cut in two counts in both spans."""
         first, last = self.token_ranges(start, end)
         return last - first
 
 
 def locate(text: str) -> Offsets:
-    """Find the tokens of a text once, so that the tokens of any number of its spans can be counted."""
+    """Locate the tokens of a text once, so that those of any number of its spans can be counted."""
     spans = np.array([match.span() for match in _tokens(text).finditer(text)], dtype=np.int64).reshape(-1, 2)
     return Offsets(spans[:, 0], spans[:, 1])
 

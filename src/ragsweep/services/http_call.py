@@ -34,7 +34,7 @@ MAY_PASS = frozenset({408, 409, 429})
 """Status codes that are retried, in addition to 5xx."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Status codes that every call would get: a wrong key, no such model or path, a redirect."""
+"""Status codes that every other call would get, too: a wrong key, no such model or path, a redirect."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Markers of a 429 that waiting does not resolve."""
@@ -79,11 +79,11 @@ class Call(Generic[Read]):
 
     @property
     def url(self) -> str:
-        """The address."""
+        """The address of the request."""
         return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
-        """Make the call; a failure is recorded with the service's message."""
+        """Make the call and return its value; a failure is recorded in the usage meter and raised."""
         try:
             return await self._repeat()
         except CallFailed as failure:

@@ -62,7 +62,7 @@ class Service:
                 )
 
     def check_key(self, where: str) -> None:
-        """Raise ConfigError, with the way out, if the key is not in the environment; ``where`` names the part."""
+        """Raise ConfigError, with a remedy, if the key is not in the environment; ``where`` names the part."""
         try:
             self.key()
         except ConfigError as fault:
@@ -71,7 +71,7 @@ class Service:
             ) from None
 
     def key(self) -> str:
-        """Read the key from the environment; empty if none is named. Raise ConfigError if it is not set."""
+        """Read the key from the environment; empty if none is named. Raises ConfigError if it is not set or invalid."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()
@@ -86,15 +86,15 @@ class Service:
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
         """Process items in the session; see :func:`ragsweep.services.session.each`.
 
-        More items are in progress than calls in flight: an item waiting for its retry frees its slot.
+        More items are in progress than calls in flight, because an item that waits for its retry frees its slot.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
-        """Post one body; return ``read(response)``.
+        """Post one body; return ``read(response)`` and the response time.
 
-        ``read`` raises ValueError, with the fact, for an unreadable response; ``retry_unread``: retry after such a
-        response.
+        ``read`` raises ValueError, with the fact, for an unreadable response, after which the call is retried only if
+        ``retry_unread`` is set.
 
         Raises:
             CallFailed: The call was refused, could not be read, failed more than ``retries`` times, or the budget is
@@ -105,7 +105,7 @@ class Service:
         return await Call(self, self.key(), request, read, retry_unread).run()
 
     def post_all(self, path: str, bodies: Sequence[Any], read: Callable[[Any, int], Read]) -> list[Read]:
-        """Post every body, ``concurrency`` at a time; return the results of ``read(response, number of the body)``.
+        """Post every body, ``concurrency`` at a time; return the results of ``read(response, index)``, in order.
 
         Raises:
             CallFailed: One of them failed permanently. The others are cancelled.

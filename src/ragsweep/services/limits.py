@@ -27,7 +27,7 @@ DOWN_AFTER = 8
 """Consecutive failures, over at least PATIENCE, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds of uninterrupted failure, excluding waits requested by the service."""
+"""Seconds of uninterrupted failure before a service counts as down, without the waits that it requested."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
@@ -60,8 +60,8 @@ def parse_retry_after(value: str | None) -> float:
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
     """Return the seconds to wait after failed attempt number ``attempt``, from 0; at most LONGEST_WAIT.
 
-    If the service requested a wait, that wait plus jitter, so that calls do not all return at once. Otherwise a random
-    part of a time that doubles with every attempt ("full jitter",
+    If the service requested a wait, this is that wait plus jitter, so that calls do not all return at once. Otherwise
+    it is a random part of a time that doubles with every attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
     if retry_after:
@@ -76,7 +76,7 @@ class RateLimiter:
         self._free = -math.inf
 
     def reserve(self, amount: float, per_minute: float | None, now: float) -> float:
-        """Reserve an amount and return the seconds until it may be used."""
+        """Reserve an amount and return the seconds until it may be used; 0 without a rate."""
         if not per_minute:
             return 0.0
         free = max(self._free, now - BURST)

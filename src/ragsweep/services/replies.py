@@ -44,7 +44,7 @@ class HttpResponse:
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON, or as an EventStream. Raises ValueError, with the fact, if it is neither."""
+        """Parse the content as JSON or as an EventStream. Raises ValueError, with the fact, if it is neither."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))
@@ -98,7 +98,7 @@ class Reply(NamedTuple):
 
 
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
-    """Read a chat completion; ``characters`` were sent, and blocks of ``tags`` are thoughts (None: keep the text).
+    """Read a chat completion after sending ``characters``; blocks of ``tags`` are thoughts (None: keep the text).
 
     Raises:
         ValueError: It is not a completion, or an empty one: another attempt may help.
@@ -132,7 +132,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Read the tokens of one call; if the service reports none, estimate them from the characters."""
+    """Read the tokens of one call; if the service reports none, estimate them from the characters sent and received."""
     if counts := read_token_counts(response, received):
         return counts._replace(calls=1)
     return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
@@ -153,7 +153,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Estimate the tokens of a text from its characters."""
+    """Estimate the number of tokens of a text from its number of characters."""
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 

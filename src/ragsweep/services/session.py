@@ -104,12 +104,12 @@ class ServiceSession:
         return self._connections[loop]
 
     async def slot(self, host: HostState, limit: int) -> asyncio.Semaphore:
-        """Return the running event loop's semaphore for calls in flight to a service."""
+        """Return the running event loop's semaphore for at most ``limit`` calls in flight to a service."""
         slots = (await self.connections()).slots
         return slots.setdefault((id(host), limit), asyncio.Semaphore(limit))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine to completion."""
+        """Run a coroutine to completion, and return its result."""
         if self._runner is None or threading.current_thread() is not self._thread:
             return asyncio.run(work)
         return self._runner.run(work)

@@ -24,7 +24,7 @@ THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("t
 
 
 class Separated(NamedTuple):
-    """A reply in two parts; ``unclosed``: it ends within the thoughts, so there is no answer."""
+    """A reply in two parts; an ``unclosed`` one ends within the thoughts, so that there is no answer."""
 
     answer: str
     thoughts: str = ""
@@ -42,7 +42,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     """Separate the answer, the text after the last closed block, from the thoughts.
 
     A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Tags within
-    code are kept, as are a reply that is entirely JSON and an opening tag within a line that is never closed. Names in
+    code are kept; so are a reply that is entirely JSON, and an opening tag within a line that is not closed. Names in
     capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match tags of other forms.
     """
     if not tags or _is_json(text):

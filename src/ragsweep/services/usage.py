@@ -13,7 +13,7 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""The price of a model's usage; NaN if unknown."""
+"""Return the price of a model's usage; NaN if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class UsageMeter:
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set the budget and the prices; return whether the budget changed. Earlier usage counts only if it did not."""
+        """Set budget and prices; return whether the budget changed, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals

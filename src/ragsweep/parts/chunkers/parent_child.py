@@ -9,7 +9,7 @@ from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 
 @dataclass(frozen=True)
 class ParentChild:
-    """Search the chunks that ``child`` cuts from those of ``parent``; the context contains the parents, each once."""
+    """Cut the chunks of ``parent`` by ``child`` for the search; the context contains the parents found, each once."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -17,5 +17,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the small chunks for the search."""
+        """Return the small chunks, which are searched."""
         return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -11,10 +11,10 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 
 @dataclass(eq=False)
 class Recursive:
-    """Cut at paragraphs, and pieces longer than ``size`` characters at lines, then sentences, words, characters.
+    """Cut after paragraphs, and pieces longer than ``size`` characters after lines, then sentences, words, characters.
 
-    Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours while they fit in ``size``.
-    Splits like chonkie's RecursiveChunker.
+    Pieces shorter than ``min_characters`` are joined to a neighbour, and any neighbours while they fit in ``size``. The
+    splitter is chonkie's RecursiveChunker.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

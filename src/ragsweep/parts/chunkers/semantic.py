@@ -16,7 +16,7 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class Semantic:
-    """Cut between sentences that are less similar than most neighbours in their document.
+    """Cut between neighbouring sentences that are less similar than most neighbours in their document.
 
     The distance of two sentences is 1 - cosine of their vectors; the text is cut where it exceeds the ``percentile`` of
     all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; loads the embedder's model and embeds every sentence once."""
+        """Return the chunks; the embedder embeds every sentence once, except in documents of one sentence."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

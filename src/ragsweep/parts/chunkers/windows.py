@@ -56,7 +56,7 @@ class SentenceWindow:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
+        """Raise ConfigError unless 1 <= stride <= sentences, or for an unknown language."""
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
@@ -101,7 +101,7 @@ class Tokens:
         check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the tokenizer's file, and name the version of the tokenizer library."""
+        """Return the hash of the tokenizer's file, and the version of the tokenizer library."""
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
         return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
 

@@ -42,7 +42,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Read corpus, queries and labels. Raises ConfigError for settings, InputError for all faults of the files."""
+        """Read corpus, queries and labels. Raises ConfigError for settings, one InputError for all faults of files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")

@@ -30,7 +30,7 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(eq=False)
 class Csv:
-    """Read a table of questions; each row has one evidence, and rows with the same id are one question.
+    """Read a table of questions; a row has at most one piece of evidence, and rows with the same id are one question.
 
     Unknown columns become labels.
     """
@@ -49,7 +49,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for settings, InputError for all faults of the files."""
+        """Read both files. Raises ConfigError for settings, one InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()
@@ -75,9 +75,9 @@ class Csv:
 def read_question_table(
     file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
-    """Read a question table: the set before its labels are checked, and the rows; errors are added to the faults.
+    """Read a question table; return the golden set before its labels are checked, and the rows.
 
-    ``columns``: field -> name of its column, if different.
+    Errors are added to ``faults``. ``columns`` maps fields to the names of their columns, if different.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))

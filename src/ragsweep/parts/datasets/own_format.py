@@ -32,7 +32,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for settings, InputError for all faults of the files."""
+        """Read both files. Raises ConfigError for settings, one InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()
@@ -61,7 +61,7 @@ class Folder:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read the pages and the golden file. Raises the errors of :meth:`Jsonl.load`, and for a missing folder."""
+        """Read the pages and the golden file. Raises like :meth:`Jsonl.load`, and InputError for a missing folder."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         folder = Path(self.path).expanduser()
@@ -84,7 +84,7 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Load topics and questions. Raises InputError if an anchor does not resolve in this Python's topics."""
+        """Load topics and questions. Raises InputError if an anchor is not found in this Python's topics."""
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)

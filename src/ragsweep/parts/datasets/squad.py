@@ -19,9 +19,9 @@ class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
-    document. Answers are alternative correct answers; overlapping spans are one evidence. An answer that occurs once in
-    its paragraph is located there, regardless of the start in the file. Questions marked ``is_impossible`` are
-    unanswerable.
+    document. Answers are alternative correct answers; overlapping spans are one piece of evidence. An answer that is
+    not at its start in the file is located at its only occurrence in the paragraph. Questions marked ``is_impossible``
+    are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Read the file. Raises ConfigError for settings, InputError for all faults of the file."""
+        """Read the file. Raises ConfigError for settings, one InputError for all faults of the file."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)

@@ -21,9 +21,9 @@ class TaskCases:
     """Read cases, one JSON object per line, and the documents that help to solve them.
 
     A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
-    ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed: metrics read all fields except those of
-    the golden set (``question.fields``), and templates may use them: ``query`` for the search query, and ``request``
-    for the model's question. The other settings are as in other datasets.
+    ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed. All keys except those in OWN are fields:
+    metrics read them (``question.fields``), and the templates ``query``, for the search query, and ``request``, for the
+    question to the model, may use them. The other settings are as in other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -45,7 +45,7 @@ class TaskCases:
                 raise ConfigError(f"{key}: {fault}") from None
 
     def load(self) -> Dataset:
-        """Load both files. Raises the errors of :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        """Load both files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
         corpus, notes = read_documents(documents, faults)

@@ -18,10 +18,10 @@ from ragsweep.services.replies import read_vectors
 
 @dataclass(eq=False)
 class ApiEmbedder(ServiceSettings):
-    """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
+    """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report token counts per text: the tokenizer of contexts counts them, and all count as read. A blank
-    text is not sent, because services reject it; its vector is zero.
+    Services do not report token counts per text, so the context tokenizer counts them, and no text counts as
+    truncated. Blank texts are not sent, because services reject them; their vectors are zero.
     """
 
     TRAITS = replace(
@@ -47,13 +47,13 @@ class ApiEmbedder(ServiceSettings):
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks. Raises CallFailed if a call fails permanently."""
+        """Embed chunks and count their tokens. Raises CallFailed if a call fails permanently."""
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, dimension). Raises CallFailed if a call fails permanently."""
+        """Return the vectors of queries, (queries, dimension). Raises CallFailed if a call fails permanently."""
         return self._embed([self.query_prompt + query for query in queries])
 
     def _embed(self, texts: Sequence[str]) -> Floats:

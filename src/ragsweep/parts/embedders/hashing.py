@@ -1,4 +1,4 @@
-"""Embed words and their parts by hashing: no model, no weights; the baseline for trained embedders."""
+"""Embed words and their character n-grams by hashing: a baseline for trained embedders, without model or weights."""
 
 import zlib
 from collections import Counter
@@ -19,8 +19,8 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Count words and their character n-grams in hashed dimensions (Weinberger and others, arXiv:0902.2206).
 
-    One bit of each hash is the sign, so that collisions cancel on average. Counts enter as square roots, and vectors
-    have length 1; the vector of a text without words is zero. Texts are never truncated.
+    One bit of each hash is the sign, so that collisions cancel on average. Counts enter as square roots. The result is
+    a unit vector, or zero for a text without words. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -38,7 +38,7 @@ class HashingEmbedder:
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, dimension)."""
+        """Return the vectors of queries, (queries, dimensions)."""
         vectors = np.zeros((len(queries), self.dimensions), dtype=np.float32)
         for row, text in zip(vectors, queries, strict=True):
             for feature, number in Counter(self._features(text)).items():

@@ -17,17 +17,17 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 COUNTED_AT_ONCE = 1024
-"""Number of texts whose tokens are counted at a time."""
+"""Number of texts tokenised at a time to count their tokens."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Names of prompts in models."""
+"""Names of the prompts in a model's files, by kind of text; the first that exists and is not empty is used."""
 
 
 @dataclass(eq=False)
 class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
 
-    Prompts left at None are the model's own: its prompts for queries and documents, else its default prompt.
+    A prompt of None is the model's own: its prompt for queries or for documents, else its default prompt, if any.
     ``max_length`` (tokens) replaces the model's limit. Any model that the library loads is supported, including static
     ones (model2vec), whose token vectors are summed without a transformer.
     """
@@ -51,9 +51,9 @@ class SentenceTransformerEmbedder(LocalModel):
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; count the tokens of each, including prompt and special tokens, and those that the model reads.
+        """Embed chunks; count the tokens of each, with prompt and special tokens, and how many of them the model reads.
 
-        Batches are deterministic: the same texts always share a batch, longest first.
+        Batches are filled in order of length, longest first, so that equal calls have equal batches.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
@@ -65,7 +65,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, dimension)."""
+        """Return the vectors of queries, (queries, dimension)."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
         for start in range(0, len(queries), size):
@@ -73,7 +73,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return the vectors of each text's tokens (tokens, dimension), as output by the transformer.
+        """Return one array (tokens, dimension) per text: the transformer's output vectors of its tokens.
 
         ``kind`` is "query" or "document" and selects the prompt, whose tokens are included; tokens added by the
         tokenizer (special ones, padding) are not. Raises InputError for a model without token vectors.
@@ -101,7 +101,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name its compute dtypes and the versions of the libraries."""
+        """Return the hashes of the model's files, its compute dtypes, and the versions of the libraries."""
         tokens = {"dtype of tokens": self._token_part.dtype} if self._token_part is not self else {}
         return {**super().fingerprint(), **tokens}
 

@@ -20,7 +20,7 @@ DIGESTS = {
     WEIGHTS: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
     TOKENIZER: "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
-"""SHA-256 of the files, which identify the model: other package versions are rejected."""
+"""The path of each model file in the package -> its SHA-256; files with other content are rejected."""
 
 
 @dataclass(eq=False)
@@ -28,19 +28,19 @@ class UseMultilingualEmbedder:
     """Average a text's tokens and token n-grams and project the average (Yang et al. 2020, arXiv:1907.04307).
 
     16 languages: Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
-    Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. Vectors have 512 values and length 1; that of a text
-    without tokens is zero. There is no token limit: texts of 400 words rank better than those of 100 or 200, longer
-    ones neither better nor worse (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
+    Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero
+    for a text without tokens. There is no token limit: chunks of 400 words rank better than chunks of 100 or 200, and
+    longer chunks equally well (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def check(self) -> None:
-        """Raise ConfigError if the model's files are not installed."""
+        """Raise ConfigError if the model's files are not installed, or differ from the expected ones."""
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash weights and tokenizer, and name the version of their package, which also computes the vectors."""
+        """Return the hashes of weights and tokenizer, and the version of their package, which computes the vectors."""
         weights, tokenizer = map(file_digest, self._files())
         return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
 
@@ -50,7 +50,7 @@ class UseMultilingualEmbedder:
         return Embeddings(self._embed(texts, tokens), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, 512)."""
+        """Return the vectors of queries, (queries, 512)."""
         return self._embed(queries, self._count(queries))
 
     def _embed(self, texts: Sequence[str], tokens: Integers) -> Floats:

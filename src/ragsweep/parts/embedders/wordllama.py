@@ -21,21 +21,21 @@ DIGESTS = {
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
-"""SHA-256 of the files, which identify the model: other package versions are rejected."""
+"""The path of each model file in the package -> its SHA-256; files with other content are rejected."""
 
 TABLE = "embedding.weight"
 DIMENSIONS = (64, 128, 256)
-"""Vector lengths that the model was trained for, each a prefix of the longest."""
+"""Dimensions that the model was trained for; a shorter vector is the beginning of the longest."""
 
 TOKENIZED_AT_ONCE = 1024
 
 
 @dataclass(eq=False)
 class WordLlamaEmbedder:
-    """Average the vectors of a text's tokens: no transformer, no torch, no token limit; English.
+    """Average the static token vectors of an English text, without a transformer, torch or a token limit.
 
-    Vectors have length 1; that of a text without tokens is zero. ``dimensions`` keeps the first values of each, as
-    trained by Kusupati et al. 2022, "Matryoshka Representation Learning".
+    The result is a unit vector, or zero for a text without tokens. ``dimensions`` is the number of values that are kept
+    from the beginning of each vector; after Kusupati et al. 2022, "Matryoshka Representation Learning".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -44,14 +44,14 @@ class WordLlamaEmbedder:
     dimensions: int = 256
 
     def check(self) -> None:
-        """Raise ConfigError for a length that the model was not trained for, and if its files are not installed."""
+        """Raise ConfigError for ``dimensions`` not in DIMENSIONS, or if model files are not installed or differ."""
         if self.dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
             raise ConfigError(f"embedder.dimensions is {self.dimensions}; the model has vectors of {known}")
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash weights and tokenizer, and name the versions of their package and of the tokenizer library."""
+        """Return the hashes of weights and tokenizer, and the versions of their package and the tokenizer library."""
         weights, tokenizer = map(file_digest, self._files())
         versions = {name: importlib.metadata.version(name) for name in (PACKAGE, "tokenizers")}
         return {"weights": weights, "tokenizer": tokenizer, **versions}
@@ -63,7 +63,7 @@ class WordLlamaEmbedder:
         return Embeddings(self._average(ids), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, dimension)."""
+        """Return the vectors of queries, (queries, dimensions)."""
         return self._average(self._tokens(queries))
 
     def _average(self, ids: Sequence[Sequence[int]]) -> Floats:

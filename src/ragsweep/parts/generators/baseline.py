@@ -17,7 +17,7 @@ class Baseline:
 
     Args:
         dataset: The dataset of the config.
-        answer: A template, ``{input}`` or ``{expected}`` and the case's other fields in braces; or a mapping with such
+        answer: A template with ``{input}``, ``{expected}`` or other fields of the case in braces; or a mapping of such
             templates, which is written as JSON.
     """
 
@@ -32,11 +32,11 @@ class Baseline:
             raise ConfigError(f"answer: must be a template or a mapping of templates, got {self.answer!r}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the digest of the cases: the fields of an answer may change while its request does not."""
+        """Return the digest of the cases, whose fields can change an answer but not its request."""
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request at once."""
+        """Fill in the template for every request. Raises InputError if a case lacks a field."""
         for number, request in enumerate(requests):
             question = self._questions[request.question]
             fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}

@@ -15,10 +15,10 @@ from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
-"""Length above which a sentence (a listing, a table) is split at pauses."""
+"""Maximum characters of a sentence; a longer one (a listing, a table) is split at pauses."""
 
 MOST = 10_000
-"""Number of passages whose sentences and vectors are cached."""
+"""Maximum number of passages whose sentences and vectors are cached."""
 
 TINY = float(np.finfo(np.float32).tiny)
 
@@ -34,7 +34,7 @@ class PassageSentences(NamedTuple):
 class Extractive:
     """Quote the sentences nearest to the question by their vectors, in context order.
 
-    ``support`` is the cosine of the best sentence; below ``threshold``, and without context, the answer is an
+    ``support`` is the cosine of the best sentence; if it is below ``threshold``, or without context, the answer is an
     abstention. Each sentence cites its passage as ``[1]``. An answer's seconds exclude the embedding of sentences,
     which a production system precomputes.
     """

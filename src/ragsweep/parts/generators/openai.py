@@ -26,7 +26,7 @@ class OpenAI(EndpointSettings):
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or is truncated at
     ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config. Each
-    of ``replicates`` answers to a request has its own seed (also ``extra.random_seed``).
+    of the ``replicates`` answers to a request has its own seed; ``extra.random_seed`` is changed likewise.
     """
 
     TRAITS = replace(
@@ -64,7 +64,7 @@ class OpenAI(EndpointSettings):
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one answer: the prompt around the passages, their tokens, and ``max_tokens``."""
+        """Return the highest cost of one answer: the tokens of its prompt, and ``max_tokens`` (NaN if unlimited)."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

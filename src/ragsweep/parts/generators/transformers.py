@@ -21,17 +21,17 @@ ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; other classes would get a randomly initialised head."""
 
 STEP = 64
-"""Padded prompts have a multiple of this number of tokens: few distinct widths, with little wasted padding."""
+"""Prompts are padded to multiples of this number of tokens, which gives few distinct widths and little padding."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Complete a prompt: the model's chat template if it has one, else the messages as plain text.
+    """Answer each request by completing a prompt: the model's chat template if it has one, else plain text.
 
-    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. Above 1, prompts are padded to a multiple
-    of STEP tokens. So the shapes of a computation, which determine its rounding, depend on the request and ``batch``,
-    not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer.
-    Usage counts tokens but no calls: it costs nothing.
+    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. In batches of several, prompts are padded
+    to a multiple of STEP tokens. So the shapes of a computation, which determine its rounding, depend on the request
+    and ``batch``, not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a
+    failed answer. Usage counts tokens but no calls: an answer costs nothing.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -53,7 +53,7 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded or does not generate text, without loading it."""
+        """Raise ConfigError if the model cannot be loaded or does not generate text; loads nothing."""
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)

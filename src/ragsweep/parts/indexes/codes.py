@@ -1,4 +1,4 @@
-"""Search quantised vectors: numbers of a few bits, or pieces replaced by the nearest of a few means."""
+"""Search quantised vectors: values of a few bits, or pieces replaced by the nearest of a few means."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ A_MEAN = 64
 
 
 class CodeIndex(FaissIndex):
-    """Compare the query with a code of every vector, and fetch ``oversampling`` times the depth."""
+    """Base class: compare the query with a code of every vector, and take ``oversampling * depth`` candidates."""
 
     oversampling: int
 
@@ -45,10 +45,10 @@ class CodeIndex(FaissIndex):
 
 @dataclass(eq=False)
 class Sq(CodeIndex):
-    """Compare the query with all vectors at ``bits`` bits per number (scalar quantisation), using faiss.
+    """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
 
-    4, 6 and 8 bits divide the range of each dimension evenly, 16 are a half-precision float. The nearest by their
-    codes, ``oversampling`` times the depth, are scored by the vectors themselves, as in the exact index: with 1 the
+    4, 6 and 8 bits divide the range of each dimension evenly; 16 are a half-precision float. ``oversampling`` times
+    ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index: with 1 the
     codes alone select the vectors, and only their order is exact.
     """
 
@@ -64,7 +64,7 @@ class Sq(CodeIndex):
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return every vector's code, and the smallest and largest number of each dimension."""
+        """Return every vector's code, and the lowest and highest value of each dimension."""
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "ranges": np.empty((0, 0), dtype=np.float32)}
         ends = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
@@ -84,11 +84,11 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
-    A vector is cut into ``m`` pieces of one length, and each piece is replaced by the number of the nearest of
-    2^``nbits`` means, so that 8 bits make it ``m`` bytes. The means are trained on a seeded sample; a small corpus gets
-    at most one per vector, but at least 16. The nearest by their codes, ``oversampling`` times the depth,
-    are scored by the vectors themselves, as in the exact index: with 1 the codes alone select the vectors, and only
-    their order is exact.
+    A vector is cut into ``m`` pieces of equal length, and each piece is replaced by the index of the nearest of
+    2^``nbits`` means, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded sample; a small
+    corpus gets at most one per vector, but at least 16. ``oversampling`` times ``depth`` candidates, the nearest by
+    code, are scored by the vectors themselves, as in the exact index: with 1 the codes alone select the vectors, and
+    only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -104,9 +104,9 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the means (m, means, numbers per piece) and return them with every vector's code.
+        """Train the means (m, means, values per piece), and return them and every vector's code.
 
-        Raises ConfigError if the vectors cannot be cut into ``m`` pieces of one length.
+        Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}

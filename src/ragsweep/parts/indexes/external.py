@@ -19,14 +19,14 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
-    """Fill a database table with the vectors, search it for candidates, and rank these by the vectors themselves.
+    """Base class: fill a database table with the vectors, search it for candidates, and rank these by the vectors.
 
     Every set of vectors and build parameters has its own table, named by their hash. A missing or incomplete table is
     filled before it is searched; a complete one is reused. Tables are never deleted.
     """
 
     NAME: ClassVar[str] = "table"
-    """The key of the stored value, and its name in messages."""
+    """The key of the stored table name, and the word for a table in messages."""
 
     TRAITS: ClassVar[PartTraits]
 
@@ -45,7 +45,7 @@ class ExternalIndex(ABC):
         Raises:
             CallFailed: The database did not answer, or rejected the request.
             EndpointFailed: The table cannot be filled, or contains other vectors: no search in it can succeed.
-            ConfigError: The key is not in the environment.
+            ConfigError: The key, or the URL, is not in the environment.
         """
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
@@ -71,7 +71,7 @@ class ExternalIndex(ABC):
         self._complete.add(name)
 
     def check_ship(self) -> None:
-        """Raise InputError if the table is only on this machine: a bundle contains its name, not the table."""
+        """Raise InputError if the table is in a folder of this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
                 f"retriever.index.{key}: the {self.NAME} is in a folder of this machine, outside the bundle;"
@@ -106,7 +106,7 @@ class ExternalIndex(ABC):
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:
-    """Name a table by a hash of its vectors and build parameters."""
+    """Return a table name: ``prefix``, and a hash of its vectors and of ``facts``, the build parameters."""
     state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
     for _, block in blocks(vectors):
         state.update(block.data)

@@ -16,7 +16,7 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):
-    """Find candidates with a faiss index, and rank them by the vectors themselves, like the exact index."""
+    """Base class: find candidates with a faiss index, and rank them by the vectors themselves, like the exact index."""
 
     _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 
@@ -50,7 +50,7 @@ class FaissIndex(ABC):
 
 
 def library() -> Any:
-    """Import faiss untyped, because its published types are incomplete."""
+    """Return the module faiss, untyped because its published types are incomplete."""
     import faiss
 
     return faiss
@@ -63,7 +63,7 @@ def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
 
 
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
-    """Read a faiss index of ``vectors``; its large arrays are views of ``data``, which must outlive it."""
+    """Read a faiss index, whose arrays are views of ``data``. Raises InputError if it belongs to other ``vectors``."""
     faiss = library()
     data = np.ascontiguousarray(data, dtype=np.uint8)
     index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(data), data.nbytes))

@@ -23,19 +23,19 @@ class Flat:
     """Find the vectors with the largest inner product among all, using faiss.
 
     Sums in float32 have rounding errors that depend on the other queries of a batch. So they only select candidates:
-    all that could belong to the ranking by the error bound. Candidates are rescored in float64: a ranking never depends
-    on the other queries, and equal vectors are in order of position.
+    all vectors that can be in the ranking by the error bound. These are rescored in float64, so that a ranking never
+    depends on the other queries, and equal vectors are in order of position.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the length of the longest vector, which bounds rounding errors; the vectors are not copied."""
+        """Return the norm of the longest vector, which bounds rounding errors; the vectors are not copied."""
         squares = (np.einsum("nd,nd->n", block, block).max() for _, block in blocks(vectors))
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return the ``depth`` nearest vectors for every query."""
+        """Return the ``depth`` vectors nearest to every query."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))

@@ -24,9 +24,9 @@ class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists around means, using faiss, and search the ``nprobe`` nearest lists.
 
     The means are trained on a seeded sample of ``train_sample`` vectors. A small corpus has fewer lists, so that each
-    is trained on 39 vectors: 400 vectors make 10 lists. A list stores one byte per number of a vector; the candidates
-    found by these codes are scored by the vectors, as in the exact index. Fewer than ``depth`` are found if the
-    searched lists contain no more.
+    is trained on at least 39 vectors: 400 vectors make 10 lists. A list stores one byte per value of a vector; the
+    candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than ``depth``
+    are found if the searched lists contain no more.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))
@@ -40,7 +40,7 @@ class Ivf(FaissIndex):
         check_at_least("index", 1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the lists and fill them; independent of the number of threads."""
+        """Train the lists and fill them; the result is independent of the number of threads."""
         if not len(vectors):
             return {"lists": np.empty(0, dtype=np.uint8)}
         index = self._trained(vectors)  # frees the sample before the lists are filled

@@ -27,24 +27,24 @@ COMPLETE = "complete"
 """The tag of a table's version with all vectors and their index; written last."""
 
 LEAST = 256
-"""Minimum vectors of an indexed table, and of a partition: LanceDB trains 256 means on them."""
+"""Minimum vectors of an indexed table, and of a partition: LanceDB trains 256 means."""
 
 A_GRAPH = 2**20
-"""Vectors per graph, as divided by LanceDB."""
+"""Maximum vectors per graph; a larger table has several graphs."""
 
 ALL = 10_000
-"""An upper bound of the graphs of a table."""
+"""An upper bound on the number of graphs of a table."""
 
 MOST = 1_000_000
-"""An upper bound of the tables in a folder."""
+"""An upper bound on the number of tables in a database."""
 
 
 @dataclass(eq=False)
 class LanceTable(ExternalIndex):
     """Keep vectors in a LanceDB table, and score the candidates of its index like the exact index.
 
-    A table is filled and indexed, and then tagged; an interrupted table without its tag is rebuilt, by one process at a
-    time. In object storage, which has no locks, it is rejected, because another process may be filling it.
+    A table is filled and indexed, and then tagged; an interrupted table, which has no tag, is rebuilt by one process at
+    a time. Object storage has no locks: a table without a tag is rejected there, as another process may be filling it.
 
     LanceDB trains and builds with unseeded sampling and several threads: a rebuilt table may miss different neighbours.
     Fewer than 256 vectors are not indexed but compared one by one.
@@ -174,9 +174,9 @@ class LanceTable(ExternalIndex):
 class LanceIvfPq(LanceTable):
     """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
 
-    A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. ``oversampling`` times
-    the depth are scored by the vectors themselves. A rebuilt table may miss different neighbours: LanceDB draws its
-    training sample without a seed.
+    A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. ``oversampling``
+    times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours:
+    LanceDB draws its training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -210,7 +210,7 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table in a graph of nearby vectors, whose numbers take one byte each.
+    """Search a LanceDB table in a graph of nearby vectors, whose values take one byte each.
 
     A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves. A
     rebuilt table may miss different neighbours: several threads build the graph.

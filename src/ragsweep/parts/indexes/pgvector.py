@@ -28,18 +28,18 @@ LONGEST = 2000
 """Maximum dimensions of a vector that pgvector indexes."""
 
 WIDEST = 1000
-"""Maximum candidates per question in pgvector."""
+"""Maximum of ``ef_search``, the candidates per question, in pgvector."""
 
 EXTENSION = 7_233_100
-"""Key of the advisory lock for creating the extension, which fails in concurrent processes."""
+"""Key of the advisory lock under which the extension is created, because concurrent attempts fail."""
 
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
     """Find nearby vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
 
-    A table is created, filled and indexed in one transaction, under an advisory lock: a kill leaves no table, and
-    concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.
+    A table is created, filled and indexed in one transaction, under an advisory lock: a killed process leaves no
+    table, and concurrent ones wait. The database needs the extension ``vector``, which is created if permitted.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
     different neighbours. Vectors have at most 2,000 numbers.
@@ -98,7 +98,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the URL is not in the environment; makes no call."""
+        """Raise ConfigError unless the variable that ``url_env`` names, if any, contains a URL; makes no call."""
         self._address()
 
     def _address(self) -> str:

@@ -13,20 +13,20 @@ BLOCK = 65_536
 """Number of vectors read at a time: they may be mapped from a file, and are never copied as a whole."""
 
 PAIRS = 512
-"""Number of pairs scored at a time, which fit into the processor's cache."""
+"""Number of pairs scored at a time: few enough for the processor's cache."""
 
 SEED = 0
 
 
 def check_pieces(key: str, number: int, dimension: int) -> None:
-    """Raise ConfigError if vectors cannot be cut into this number of pieces of one length."""
+    """Raise ConfigError if vectors cannot be cut into ``number`` pieces of equal length."""
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
         raise ConfigError(f"index.{key} is {number}; vectors of {dimension} numbers can be cut into {divisors} pieces")
 
 
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield the vectors block by block, with the rows of each."""
+    """Yield the rows (a slice) and the vectors of each block, contiguous and in float32."""
     for start in range(0, len(vectors), BLOCK):
         part = slice(start, start + BLOCK)
         yield part, np.ascontiguousarray(vectors[part], dtype=np.float32)

@@ -9,7 +9,7 @@ from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
-    """Reject every metric that needs a judge."""
+    """Reject every metric that needs a judge, with ConfigError."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     samples = 1

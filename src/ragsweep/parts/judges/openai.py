@@ -28,9 +28,9 @@ conforms to its schema, and nothing else."""
 class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings if a metric compares meanings.
 
-    A reply must be JSON that conforms to the schema; a malformed reply is sent back once. Equal prompts of several
-    metrics are sent once per process, and at temperature 0 so are repetitions by one metric. ``replicate`` is part of
-    the address and of the seed only: a new number repeats all judgements.
+    A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
+    Equal prompts of several metrics are sent once per process; at temperature 0 so are a metric's repetitions of a
+    prompt. ``replicate`` changes only the address and the seed: a new value repeats all judgements.
     """
 
     TRAITS = replace(
@@ -85,7 +85,7 @@ class OpenAIJudge(EndpointSettings):
             self.embedding_endpoint.check_key("judge")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the version of the fence."""
+        """Return the version of the fence; empty without fences."""
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
@@ -97,7 +97,7 @@ class OpenAIJudge(EndpointSettings):
             )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
+        """Request a reply to a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())

@@ -2,8 +2,8 @@
 
 Words are those of the evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable
 Questions for SQuAD", and its evaluation script): lower case, no punctuation, no articles; the best of several right
-answers counts; the right answer to an unanswerable question is none. Additions, which leave English in ASCII as it is:
-citations such as ``[1]`` are no words; French articles and elided words (``l'``, ``qu'``); Unicode's compatibility
+answers counts; the right answer to an unanswerable question is none. Additions, which do not affect ASCII English:
+citations such as ``[1]`` are not words; French articles and elided words (``l'``, ``qu'``); Unicode's compatibility
 forms (NFKC), case folding, punctuation and digits; each character is a word in scripts that are written without spaces,
 and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
 """
@@ -28,7 +28,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words before a vowel; removed before punctuation, which separates them from the next word."""
+"""French words that are elided before a vowel; removed before the punctuation, which marks their end."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Punctuation that may join two words: ``1994-1998``, ``Newton's``."""
@@ -74,7 +74,7 @@ class TokenF1(ExactMatch):
 
 
 class TokenRecall(ExactMatch):
-    """Proportion of a right answer's words that the answer has, best over the right answers.
+    """Proportion of a right answer's words that the answer contains, best over the right answers.
 
     A refusal scores 0; unanswerable questions are not scored.
     """
@@ -136,7 +136,7 @@ def contains(text: str, right: str, language: str) -> bool:
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words in a text; without words, 1 if both texts are the same."""
+    """Return the proportion of a right answer's words that a text has; without any, 1 for equal texts, else 0."""
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
     return shared / len(wanted) if wanted else float(bare(text) == bare(right))
@@ -144,7 +144,7 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Convert to lower case, without punctuation and articles, with single spaces between words."""
+    """Return a text in lower case, without punctuation and articles, with single spaces between words."""
     lowered = text.lower() if text.isascii() else _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
@@ -158,7 +158,7 @@ def _with_decimals(text: str, language: str) -> str:
 
 
 def articles_of(question: Question, language: Language) -> str:
-    """Return the language of the articles to drop."""
+    """Return the language whose articles are dropped: "english" or "french"."""
     if language != "label":
         return language
     label = question.labels.get("language", "")
@@ -179,7 +179,7 @@ def _normalised(question: Question, answer: Answer, language: str) -> tuple[str,
 
 
 def f1(text: str, right: str) -> float:
-    """Return the F1 of two normalised texts; if one is empty, 1 if both are."""
+    """Return the F1 of two normalised texts; if either is empty, 1 if both are, else 0."""
     words, wanted = text.split(), right.split()
     if not words or not wanted:
         return float(words == wanted)

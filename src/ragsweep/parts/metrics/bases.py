@@ -30,7 +30,7 @@ from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTra
 
 
 class Proportion:
-    """Attributes of a proportion; a metric adds its name and ``score``."""
+    """Attributes of a metric, by default those of a proportion; a metric adds its name and ``score``."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)
@@ -63,7 +63,7 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum one number per piece of evidence (evidences,) to one per question (questions,)."""
+    """Sum ``weights``, one per piece of evidence, over the evidence of each question (questions,)."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
@@ -85,7 +85,7 @@ def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Divide; a quotient by 0 is 0."""
+    """Divide elementwise; a quotient by 0 is 0."""
     quotient = np.zeros(len(sums), dtype=np.float64)
     np.divide(sums, counts, out=quotient, where=counts != 0)
     return quotient
@@ -112,7 +112,7 @@ CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)
 
 
 class AnswerMetric(Proportion):
-    """A proportion computed from single answers; a subclass adds its name and ``score_answer``."""
+    """A metric computed from single answers; a subclass adds its name and ``score_answer``."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -211,7 +211,7 @@ def reason_incomparable(question: Question) -> str:
 
 
 def reason_conversational(question: Question) -> str:
-    """Return "conversational" for a question that needs no passage; else empty."""
+    """Return the reason CONVERSATIONAL for a question that needs no passage; else empty."""
     return "" if question.needs_retrieval else CONVERSATIONAL
 
 
@@ -223,6 +223,6 @@ def check_threshold(threshold: float, metric: str) -> float:
 
 
 def batches(cases: Sequence[Case], size: int) -> Iterator[list[tuple[int, Case]]]:
-    """Yield numbered cases in batches."""
+    """Yield batches of at most ``size`` cases, each with its index."""
     numbered = list(enumerate(cases))
     yield from (numbered[start : start + size] for start in range(0, len(numbered), size))

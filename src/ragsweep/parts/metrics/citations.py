@@ -56,9 +56,9 @@ class CitationsCorrect(SupportMetric):
 
 
 class CitationRecall(CitationsCorrect):
-    """Proportion of the claims with content words that their cited passages together contain.
+    """Proportion of the claims whose content words occur in the passages that they cite, taken together.
 
-    An answer without citations scores 0.
+    Claims without content words do not count. An answer without citations scores 0.
     """
 
     TRAITS = PartTraits(version="3")
@@ -82,7 +82,7 @@ def claims(text: str) -> list[CitedClaim]:
 
 
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
-    """Return whether the existing cited passages contain enough of the words; without words, whether any exists."""
+    """Return whether the cited passages contain at least ``threshold`` of a claim's words; False without passages."""
     texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
     return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)
 

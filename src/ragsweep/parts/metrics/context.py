@@ -46,7 +46,7 @@ class ContextRecall(EvidenceMetric):
 
 
 class ContextPrecision(EvidenceMetric):
-    """Proportion of the context's chunks (not of ``top_k``) that cover an evidence, by label.
+    """Proportion of the context's chunks (not of ``top_k``) that cover a piece of evidence, by label.
 
     An empty context scores 0, as in trec_eval.
     """
@@ -76,9 +76,9 @@ class ContextNdcg(Proportion):
 
 
 class EvidenceCoverage(EvidenceMetric):
-    """Mean proportion of an evidence's characters in the context, whatever the chunk boundaries.
+    """Mean proportion of the characters of a piece of evidence that are in the context, whatever the chunk boundaries.
 
-    If evidence is a whole document, any of its chunks in the context is enough.
+    If the evidence is a whole document, any one of its chunks in the context is enough.
     """
 
     TRAITS = PartTraits(version="1")
@@ -89,7 +89,7 @@ class EvidenceCoverage(EvidenceMetric):
 
 
 class ContextTokenPrecision(Proportion):
-    """Proportion of the context's tokens that are part of an evidence, which large chunks lower.
+    """Proportion of the context's tokens that belong to evidence, which large chunks lower.
 
     An empty context scores 0, like context precision; a context without text (an imported run) is not scored.
     """
@@ -105,7 +105,7 @@ class ContextTokenPrecision(Proportion):
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context with titles, by one fixed tokenizer, of questions that need retrieval."""
+    """Number of tokens of the context, with titles, by one fixed tokenizer, over questions that need retrieval."""
 
     TRAITS = PartTraits(version="2")
     name = "context_tokens"
@@ -118,7 +118,7 @@ class ContextTokens(RetrievalMetric):
 
 
 class EmptyRate(RetrievalMetric):
-    """Whether nothing was retrieved: 1 or 0, of questions that need retrieval, unanswerable ones included."""
+    """Whether nothing was retrieved: 1 or 0, over questions that need retrieval, unanswerable ones included."""
 
     TRAITS = PartTraits(version="1")
     name = "empty_rate"
@@ -129,7 +129,7 @@ class EmptyRate(RetrievalMetric):
 
 
 class Results(RetrievalMetric):
-    """Number of chunks in the ranking, of questions that need retrieval."""
+    """Number of chunks in the ranking, over questions that need retrieval."""
 
     TRAITS = PartTraits(version="1")
     name = "results"
@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 class ExpectedCountMet(Proportion):
     """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
-    The metric Results gives the number of chunks. A question without an expected count is not scored.
+    The number itself is the metric Results. A question without an expected count is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -159,7 +159,7 @@ class ExpectedCountMet(Proportion):
 
 
 class TopScore(Proportion):
-    """Score of the first chunk, on the retriever's or reranker's own scale, of questions that need retrieval."""
+    """Score of the first chunk, on the retriever's or reranker's own scale, over questions that need retrieval."""
 
     TRAITS = PartTraits(version="1")
     name = "top_score"
@@ -189,11 +189,11 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""Minimum proportion of a chunk, or of a shorter section, for the chunk to count as part of the section."""
+"""A chunk is part of a section if the two share at least this proportion of the shorter one."""
 
 
 class ExpectedParts(NamedTuple):
-    """Parts of documents named by questions, one row per part, and the reasons of those without any (questions,)."""
+    """Parts of documents that questions expect, one row each, and the reasons of questions without any (questions,)."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -228,7 +228,7 @@ class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
     The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk is
-    part of it with half of its own text, or half of the section's. Without such a section there is no score.
+    part of it if they share half of the shorter one's text. Without such a section there is no score.
     """
 
     TRAITS = PartTraits(version="1")

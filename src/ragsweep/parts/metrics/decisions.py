@@ -23,7 +23,7 @@ from ragsweep.parts.metrics.right_answers import Match, keyword_coverage
 
 
 class RouterAccuracy(Proportion):
-    """Proportion of questions that are routed as the golden set's ``needs_retrieval`` demands."""
+    """Proportion of questions that are routed as the golden set's ``needs_retrieval`` requires."""
 
     TRAITS = PartTraits(version="1")
     needs = ("router",)
@@ -51,7 +51,7 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Proportion of conversation for which the corpus is searched, which costs time and adds misleading context."""
+    """Proportion of conversational questions with a search, which costs time and adds misleading context."""
 
     TRAITS = PartTraits(version="1")
     name = "needless_search"
@@ -62,7 +62,7 @@ class NeedlessSearch(RouterAccuracy):
 
 
 class SearchRate(RouterAccuracy):
-    """Proportion of questions for which the router has the corpus searched."""
+    """Proportion of questions for which the router decides to search the corpus."""
 
     TRAITS = PartTraits(version="1")
     name = "search_rate"
@@ -74,7 +74,7 @@ class SearchRate(RouterAccuracy):
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-"""All cells, the answerable questions' first."""
+"""All cells of the matrix, those of answerable questions first."""
 
 OF_UNANSWERABLE = FATES[3:]
 WELCOME = ("correct_answer", "correct_refusal")
@@ -114,7 +114,7 @@ class SuccessRate(AnswerMetric):
 class AnswerFate(SuccessRate):
     """Whether the outcome is the one in the name: 1 or 0, over the answerable or over the unanswerable questions.
 
-    The cells of a matrix; questions of the other row are not scored.
+    Each outcome is a cell of the confusion matrix; questions of the other row are not scored.
     """
 
     TRAITS = PartTraits(version="4")

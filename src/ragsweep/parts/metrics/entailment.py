@@ -44,7 +44,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded or has no class entailment, without loading it."""
+        """Raise ConfigError if the model cannot be loaded or has no class "entailment"; loads nothing."""
         if self.model is not None:
             super().check()
             self._entailment_class()
@@ -56,7 +56,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every pair of passage and sentence."""
+        """Judge every sentence with every passage; without a model, every case is "not configured"."""
         if self.model is None:
             for n in range(len(cases)):
                 done(n, Judgement(reason=NOT_CONFIGURED))

@@ -59,8 +59,8 @@ class GroundingLexical(SupportMetric):
 class GroundingRougeL(SupportMetric):
     """Proportion of the answer's words that the context has in the same order: ROUGE-L precision.
 
-    The longest common subsequence of words of answer and context, divided by the answer's words (Lin 2004, "ROUGE");
-    words as for RougeL. An answer without passages scores 0.
+    This is the length of the longest common subsequence of words, over the number of the answer's words (Lin 2004,
+    "ROUGE"); words are those of RougeL. An answer without passages scores 0.
     """
 
     TRAITS = PartTraits(version="1")
@@ -70,7 +70,7 @@ class GroundingRougeL(SupportMetric):
         self._rouge = RougeL()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that compares."""
+        """Return the version of the library that computes ROUGE-L."""
         return {"rouge-score": importlib.metadata.version("rouge-score")}
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:

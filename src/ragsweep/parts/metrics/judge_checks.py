@@ -45,7 +45,7 @@ _WORD = re.compile(r"\w{4,}")
 
 
 class JudgeSuspicious(Proportion):
-    """Flag questions with a judged text that resembles instructions to the judge: 1 or 0, over the judged questions.
+    """Whether a judged text of the question resembles instructions to the judge: 1 or 0, over the judged questions.
 
     Flagged questions are not excluded; inspect them.
     """
@@ -65,7 +65,7 @@ class JudgeSuspicious(Proportion):
 
 
 class JudgeSpread(Proportion):
-    """Return the standard deviation of a question's samples, averaged over the judged metrics.
+    """Standard deviation of the judge's samples of a question, averaged over the judged metrics.
 
     Needs judge.samples of at least 2. This is the noise of a single sample; averaging n samples divides it by sqrt(n).
     """
@@ -89,7 +89,7 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Flag answers that the judge accepts beside the right reference and beside a wrong one: 1 or 0, on a sample.
+    """Whether the judge accepts an answer both by the right reference and by a wrong one: 1 or 0, on a sample.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
     tried first, so that most questions cost one call. The sample and the wrong references depend only on the texts: all
@@ -131,14 +131,14 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample; a larger share contains the samples of smaller ones."""
+    """Return whether a question belongs to the sample; the sample of a larger share contains those of smaller ones."""
     return _number(question) < share * 2**64
 
 
 def wrong_reference(case: Case) -> str:
-    """Choose a wrong reference by the question, among those with the fewest words in common with the case.
+    """Return a wrong reference chosen by a hash of the question, among those that share the fewest words with the case.
 
-    Words are runs of four letters or more: an answer about umbrellas gets no reference about umbrellas.
+    Only words of four characters or more count: an answer about umbrellas gets no reference about umbrellas.
     """
     first = _number(case.question) % len(WRONG)
     words = _words(f"{case.question} {case.answer} {case.reference}")

@@ -27,7 +27,7 @@ from ragsweep.services.usage import sum_usage
 
 @dataclass(frozen=True)
 class CachedJudge:
-    """Answer from the cache, else by the judge; ``payer`` identifies the metric and the case.
+    """A judge whose replies are cached; ``payer`` identifies the metric and case that new calls are charged to.
 
     ``words`` collects the reasons in all replies, in order of arrival.
     """
@@ -38,7 +38,7 @@ class CachedJudge:
     words: list[str] = field(default_factory=list)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt, from the cache if possible. Raises CallFailed."""
+        """Return the reply to a prompt, from the cache if possible. Raises CallFailed."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
         if (row := self._load(key)) is not None:
             reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
@@ -49,7 +49,7 @@ class CachedJudge:
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Embed the texts that are not cached. Raises CallFailed."""
+        """Return the vectors of texts; the judge embeds those that are not cached. Raises CallFailed."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
         cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
         new = [text for text in keys if text not in cached]
@@ -75,7 +75,7 @@ class CachedJudge:
 
 
 class Sample(NamedTuple):
-    """One judgement of a case: a value, or NaN with a reason; and its usage."""
+    """One judgement of a case: its value, or NaN and a reason, and the usage of its calls."""
 
     value: float
     reason: str
@@ -83,9 +83,9 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Judge cases with ``_sample``, which a metric defines: once, or as often as the judge has samples.
+    """Base class of metrics that an LLM judge decides: a value is the mean of the judge's samples, each by ``_sample``.
 
-    Declined answers are not judged, unless its traits change ``skips_abstained``.
+    Declined answers are not judged, unless a metric's traits change ``skips_abstained``.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -99,12 +99,12 @@ class JudgeMetric(Proportion):
 
     @property
     def model(self) -> str:
-        """Return the model that determines the price of the calls."""
+        """The model that determines the price of the calls; empty if the judge has none."""
         return str(getattr(self._judge, "model", None) or "")
 
     @property
     def samples(self) -> int:
-        """Return the number of judgements of a case."""
+        """The number of judgements per case."""
         return int(self._judge.samples)
 
     def check(self) -> None:
@@ -117,7 +117,7 @@ class JudgeMetric(Proportion):
             check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge all cases concurrently, as far as the endpoint permits. Raises EndpointFailed."""
+        """Judge all cases, as many at a time as the judge's limits permit. Raises EndpointFailed."""
         self.judge_cached(cases, done, {})
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
@@ -131,7 +131,7 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement; conversation and declined answers have none."""
+        """Score every question by its judgement; conversation and skipped refusals are NaN with a reason."""
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):

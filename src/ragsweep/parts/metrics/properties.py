@@ -30,7 +30,7 @@ class AnswerLength(AnswerMetric):
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read for the answer, by its own tokenizer; a generator without one has none."""
+    """Number of tokens that the model read for the answer, by its own tokenizer; not scored if it reports none."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_in"
@@ -54,7 +54,7 @@ class AnswerTokensOut(AnswerTokensIn):
 
 
 class AnswerSpeed(AnswerMetric):
-    """Number of tokens that the model wrote for the answer in a second, by its own tokenizer."""
+    """Number of tokens of the answer that the model wrote per second, by its own tokenizer."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_per_second"
@@ -67,7 +67,7 @@ class AnswerSpeed(AnswerMetric):
 
 
 class CostPer1000(AnswerMetric):
-    """Cost of a thousand such answers: the tokens of answer and written query, in the currency of the price table.
+    """Cost of the tokens of a thousand such answers and their rewritten queries, in the price table's currency.
 
     Excludes other costs of finding the context (embedding and rerank services, machines).
     """
@@ -81,7 +81,7 @@ class CostPer1000(AnswerMetric):
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
-        """Add the price of the written query, if any, to that of the answer."""
+        """Score every question: the price of its rewritten query, if any, is added to that of its answer."""
         answers = super().score(view)
         if view.queries is None:
             return answers
@@ -111,7 +111,7 @@ class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
     The question's language is its label ``language``, else detected; the answer's is detected. Detection counts stop
-    words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number has no language.
+    words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number is not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -128,7 +128,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds of one question at a time, of one stage or summed over all: the mean, or the quantile in the name.
+    """Milliseconds per question, run one at a time, in one stage or in all: the mean, or the quantile in the name.
 
     The stage "retrieval" is the sum of all stages except "generate".
     """

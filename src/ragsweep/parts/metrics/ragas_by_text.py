@@ -13,9 +13,9 @@ from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
 
 class RagasIdBasedContextPrecision(Proportion):
-    """Proportion of the context's chunks that cover an evidence; an empty context is not scored.
+    """Proportion of the context's chunks that cover a piece of evidence; an empty context is not scored.
 
-    ragas' IDBasedContextPrecision, where a chunk is relevant if it covers an evidence.
+    This is ragas' IDBasedContextPrecision, with the covering chunks as the relevant ones.
     """
 
     TRAITS = PartTraits(version="1")
@@ -35,7 +35,7 @@ class RagasIdBasedContextRecall(ContextRecall):
 
 
 class _ByText(Proportion):
-    """A comparison of chunks with quoted evidence by edit distance; similar from ``threshold``.
+    """A comparison of chunks with quoted evidence by edit distance; ``threshold`` is the least similarity of a match.
 
     Quotes are compared with whole chunks: a phrase and a page are never similar. A whole document as evidence has no
     quote, and the context's texts are only available if the config has a generator.
@@ -70,7 +70,7 @@ class _ByText(Proportion):
 
 
 class RagasNonLlmContextPrecision(_ByText):
-    """Average precision, where chunks similar to a quote are relevant: NonLLMContextPrecisionWithReference."""
+    """Average precision, with chunks similar to a quote as relevant; ragas' NonLLMContextPrecisionWithReference."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_precision"
@@ -82,7 +82,7 @@ class RagasNonLlmContextPrecision(_ByText):
 
 
 class RagasNonLlmContextRecall(_ByText):
-    """Proportion of the quotes similar to a chunk of the context: NonLLMContextRecall."""
+    """Proportion of the quotes that are similar to a chunk of the context; ragas' NonLLMContextRecall."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_recall"
@@ -92,13 +92,13 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; empty if any lacks a quote."""
+    """Return the quotes of a question's relevant evidence; empty if any piece has no quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
 def similarity(left: str, right: str) -> float:
-    """Return one minus the edit distance (Levenshtein) of two texts divided by the longer one's length; 1 for none.
+    """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 for empty texts.
 
     Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), with one
     column of the table per integer.

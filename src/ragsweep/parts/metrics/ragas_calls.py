@@ -1,6 +1,6 @@
-"""Run metrics of ragas with our calls: its prompts and arithmetic, our judge, fence and cache, no second retry layer.
+"""Run ragas' metrics through our judge: prompts and arithmetic are ragas', the calls, fences and cache are ours.
 
-The only module that imports ragas' metrics, which takes seconds and happens when a score first needs them.
+Only this module imports ragas' metrics, when a score first needs them: this takes seconds. ragas' retries are not used.
 """
 
 import importlib.metadata
@@ -25,7 +25,7 @@ LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of replies that list the parts of a text."""
 
 TRUSTED = frozenset({"atomicity", "coverage"})
-"""Fields of ragas' prompts with our own settings, not text under judgement."""
+"""Fields of ragas' prompts that contain our own settings, not text under judgement."""
 
 
 class NothingToJudge(Exception):
@@ -38,11 +38,11 @@ def versions() -> dict[str, str]:
 
 
 class JudgeSession:
-    """The calls of one judgement of one case, with their usage.
+    """Make the calls of one judgement of one case, and sum their usage.
 
     Args:
         judge: The judge, with its cache.
-        sample: Number of the sample.
+        sample: Index of the sample, from 0.
         strict: Raise NothingToJudge for a text without statements, which ragas would score as perfect.
     """
 
@@ -55,7 +55,7 @@ class JudgeSession:
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:
-        """Answer a prompt of ragas by its response model, a pydantic class."""
+        """Return the reply to a prompt of ragas as a ``model``, a pydantic class. Raises NothingToJudge, CallFailed."""
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
@@ -65,7 +65,7 @@ class JudgeSession:
         return value
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts."""
+        """Return one vector per text. Raises CallFailed."""
         vectors: list[list[float]] = self._count(await self.judge.embed(texts))
         return vectors
 
@@ -79,7 +79,7 @@ def scorer(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Create a metric of ragas by name, bound to a session, and return its ``ascore``.
 
-    Raises ValueError if ragas refuses the options.
+    Raises ValueError if ragas rejects the options.
     """
     ragas = library()
     clients: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": ragas.judge(session)}

@@ -1,7 +1,7 @@
 """RAGAS's judged metrics: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
 
-Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away, and where ragas scores
-nothing (1 for an answer without a statement, 0 for an empty reply of the judge) the judgement is NaN.
+Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away; and a judgement of
+nothing, which ragas scores (1 for an answer without statements, 0 for an empty reply of the judge), is NaN.
 """
 
 import math
@@ -32,8 +32,8 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """A metric of ragas, named by ``of_ragas``.
 
-    ``strict``: a text without statements has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count ragas' calls
-    per case.
+    If ``strict``, a text without statements has no score. A case costs ``chats`` chat calls, ``chats_a_passage`` more
+    for each passage, and ``embeds`` embedding calls.
     """
 
     of_ragas: ClassVar[str]
@@ -48,7 +48,7 @@ class RagasMetric(JudgeMetric):
 
     @property
     def model(self) -> str:
-        """Return the model that determines the price; embeddings next to chats are priced as chats."""
+        """The model that determines the price; if there are both chats and embeddings, all are priced as chats."""
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
 
@@ -113,7 +113,7 @@ class RagasFaithfulness(RagasMetric):
 class RagasAnswerRelevancy(RagasMetric):
     """Mean cosine between the question and ``strictness`` questions that the judge derives from the answer.
 
-    0 where the judge calls the answer evasive every time.
+    It is 0 if the judge calls the answer evasive every time.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -133,7 +133,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
 
 class RagasContextPrecision(RagasMetric):
-    """Average precision of the context, where relevant are the chunks that helped to the reference answer."""
+    """Average precision of the context, where a chunk is relevant if it was useful for the reference answer."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
@@ -143,7 +143,7 @@ class RagasContextPrecision(RagasMetric):
 
 
 class RagasContextPrecisionWithoutReference(RagasMetric):
-    """Average precision of the context, where relevant are the chunks that helped to the given answer."""
+    """Average precision of the context, where a chunk is relevant if it was useful for the system's answer."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"
@@ -164,7 +164,7 @@ class RagasContextRecall(RagasMetric):
 class RagasAnswerCorrectness(RagasMetric):
     """Weighted mean of the F-beta of the answer's statements against the reference's, and the cosine of both texts.
 
-    An answer that declines is also judged, as wrong.
+    Refusals are also judged, and count as wrong.
     """
 
     TRAITS = PartTraits(version="1")
@@ -192,8 +192,8 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    An answer that declines is also judged, as wrong. An answer without claims scores 0, as in ragas, unless the
-    reference has none either, or is not compared: then there is nothing to measure.
+    Refusals are also judged, and count as wrong. An answer without claims scores 0, as in ragas; it is not scored if
+    the reference has no claims either, or is not compared (``mode`` precision).
     """
 
     TRAITS = PartTraits(version="2")
@@ -216,7 +216,7 @@ class RagasFactualCorrectness(RagasMetric):
 
 
 class RagasSemanticSimilarity(RagasMetric):
-    """Cosine of answer and reference by the judge's embeddings; an answer that declines counts."""
+    """Cosine of answer and reference by the judge's embeddings; refusals are scored too."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_semantic_similarity"
@@ -230,7 +230,7 @@ class RagasSemanticSimilarity(RagasMetric):
 class RagasNoiseSensitivity(RagasMetric):
     """Proportion of the answer's statements that are wrong and follow from a chunk; lower is better.
 
-    ``mode`` relevant considers the chunks that support the reference, irrelevant the others.
+    With ``mode`` "relevant", only chunks that support the reference count; with "irrelevant", only the others.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

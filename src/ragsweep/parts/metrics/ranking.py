@@ -76,7 +76,7 @@ class _AtGivenCutoff(_AtCutoff):
 
 
 class Recall(_AtCutoff):
-    """Proportion of the relevant evidence found within the cutoff (trec_eval's recall); a chunk may cover several."""
+    """Proportion of the relevant evidence within the cutoff (trec_eval's recall); a chunk may cover several pieces."""
 
     TRAITS = PartTraits(version="1")
     stem = "recall"
@@ -86,7 +86,7 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (trec_eval's P)."""
+    """Pieces of evidence credited within the cutoff, divided by the cutoff even if fewer are ranked (trec_eval's P)."""
 
     TRAITS = PartTraits(version="1")
     stem = "precision"
@@ -96,7 +96,7 @@ class Precision(_AtGivenCutoff):
 
 
 class F1(_AtGivenCutoff):
-    """Harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
+    """Harmonic mean of precision and recall at the cutoff, 0 if both are 0 (van Rijsbergen 1979, ch. 7)."""
 
     TRAITS = PartTraits(version="1")
     stem = "f1"
@@ -117,7 +117,7 @@ class HitRate(_AtGivenCutoff):
 
 
 class Mrr(_AtCutoff):
-    """1 / rank of the first chunk that covers an evidence, 0 where there is none (trec_eval's recip_rank)."""
+    """1 / rank of the first chunk that covers a piece of evidence, 0 if there is none (trec_eval's recip_rank)."""
 
     TRAITS = PartTraits(version="1")
     stem = "mrr"
@@ -187,10 +187,10 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class AnnRecall(Proportion):
-    """Proportion of exact search's first chunks that are among as many of approximate search.
+    """Proportion of the first chunks of exact search that are among equally many first chunks of approximate search.
 
-    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by position.
-    Several legs with approximate indexes are taken together; without any approximate index there is no score.
+    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by chunk. All legs
+    of a hybrid with approximate indexes are pooled; without any approximate index there is no score.
     """
 
     TRAITS = PartTraits(version="1")
@@ -212,9 +212,9 @@ class AnnRecall(Proportion):
 
 
 class AnnEvidenceLost(Proportion):
-    """Proportion of the relevant evidence within the cutoff of exact but not of approximate search.
+    """Proportion of the relevant evidence that exact search finds within the cutoff, but approximate search does not.
 
-    Legs as in AnnRecall: an evidence lost by one leg and found by another is not lost.
+    Legs are pooled as in AnnRecall: evidence that one leg loses and another finds is not lost.
     """
 
     TRAITS = PartTraits(version="1")

@@ -35,7 +35,7 @@ class _Overlap(AnswerMetric):
     needs = ("answer", "reference")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of the libraries that compute."""
+        """Return the versions of the libraries that compute the scores."""
         return {name: importlib.metadata.version(name) for name in ("rouge-score", "sacrebleu")}
 
     def _skip_reason(self, question: Question) -> str:
@@ -64,7 +64,7 @@ def composed(text: str) -> str:
 class RougeL(_Overlap):
     """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are removed first. The library drops all but ``a`` to ``z`` and digits: words with other letters bypass its
+    Accents are removed first. Words with letters other than ``a`` to ``z``, which the library would drop, bypass its
     tokenizer.
     """
 
@@ -75,11 +75,11 @@ class RougeL(_Overlap):
         return clamp(self.overlap(text, right).fmeasure, (0.0, 1.0))
 
     def overlap(self, text: str, other: str) -> Any:
-        """Return ``precision`` (of the words of ``text``), ``recall`` (of ``other``) and ``fmeasure``."""
+        """Return ``precision`` (by the words of ``text``), ``recall`` (by those of ``other``) and ``fmeasure``."""
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
-        """Split a folded text into words for rouge_score; those in ASCII are stemmed as it does."""
+        """Split a folded text into words for rouge_score; words in ASCII pass through its own tokenizer and stemmer."""
         parts = words(text.replace("_", " "))
         return [one for part in parts for one in (self._english.tokenize(part) if part.isascii() else [part])]
 
@@ -128,7 +128,8 @@ _STEMMERS = {
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
-    A refusal of an answerable question scores 0; unanswerable questions are not scored.
+    ``match`` compares whole words, substrings or word stems. A refusal of an answerable question scores 0; unanswerable
+    questions are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -155,7 +156,7 @@ class KeywordCoverage(AnswerMetric):
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
+    """Return the proportion of a question's keywords (at least one) that are found in a text."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
     if match == "stem":
@@ -219,7 +220,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
         self.embedder = embedder
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Embed both texts of every case."""
+        """Judge every case by the cosine between answer and reference; 1 if they are equal."""
         for batch in batches(cases, CASES_EMBEDDED):
             texts = {n: (without_citations(case.answer, [case.reference]), case.reference) for n, case in batch}
             pairs = {n: (composed(answer), composed(reference)) for n, (answer, reference) in texts.items()}
@@ -235,7 +236,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
-    """Embed distinct texts as unit vectors."""
+    """Return the unit vector of each distinct text."""
     distinct = sorted(set(texts))
     if not distinct:
         return {}

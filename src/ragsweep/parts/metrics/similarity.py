@@ -27,7 +27,7 @@ class ContextSimilarity(Proportion):
         self.embedder = embedder
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Embed the question and the chunks of every case."""
+        """Judge every case by the mean cosine between its question and its chunks."""
         for batch in batches(cases, CASES_EMBEDDED):
             chunks = embed_texts(self.embedder, [text for _, case in batch for text in case.contexts])
             queries = self.embedder.embed_queries([case.question for _, case in batch])

@@ -18,12 +18,12 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    ``unit`` "%" or "points" is a bounded scale, whose configs are compared by differences; any other unit is that of an
-    amount, such as milliseconds, compared by ratios.
+    A ``unit`` of "%" or "points" means a bounded scale, on which configs are compared by differences; any other unit
+    means an amount, such as milliseconds, and a comparison by ratios.
 
-    An unreadable answer has no score, with the reason "unreadable output", which is counted and makes no result
-    partial; or ``unread`` if a metric defines this score. When configs are compared, the worst score replaces it for
-    metrics from 0 to 1 without a unit.
+    The score of an unreadable answer is ``unread``: by default none, with the reason "unreadable output", which is
+    counted and does not make a result partial. In a comparison of configs, the worst score replaces a missing one of
+    this kind for metrics from 0 to 1 without a unit.
 
     A class may have ``pairs(question, output)``: the expected and the found kind of each finding, "" if missing.
     ``ragsweep compare --report`` draws their confusion matrix.
@@ -33,7 +33,7 @@ class TaskMetric(Proportion):
     unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case; once, even if composites read this metric."""
+        """Score every case, only once even if composite metrics use this one."""
         return _score_outputs(self, view)
 
     @abstractmethod
@@ -64,7 +64,7 @@ class UnreadableOutput(TaskMetric):
     unread = 1.0
 
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score the outputs of the answers."""
+        """Return 0: the output was read."""
         return 0.0
 
 
@@ -76,8 +76,8 @@ class WeightedSum:
         terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
         constant: Constant added to the sum.
         unit: Unit of the value.
-        bounds: Lowest and highest possible value; None if there is none.
-        higher_is_better: False if less is better.
+        bounds: Lowest and highest possible value; None if unbounded.
+        higher_is_better: False if lower values are better.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -110,7 +110,7 @@ class WeightedSum:
 
 
 class TaskSuccess:
-    """Whether a case is solved: each criterion holds.
+    """Whether a case is solved, that is, meets every criterion: 1 or 0.
 
     Args:
         criteria: Name -> ``metric`` (``${metrics.KEY}``), and ``at_least`` or ``at_most``, or both.

@@ -1,4 +1,4 @@
-"""Readers of answers: parse the output that a task's metrics score from a model's text."""
+"""Readers of answers: parse a model's text into the output that a task's metrics score."""
 
 from ragsweep.parts.outputs.structured import JsonObject
 from ragsweep.parts.outputs.text import FencedBlock, WholeText

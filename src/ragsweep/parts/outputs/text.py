@@ -29,7 +29,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block of an answer between two fences (three backticks or more)."""
+    """Read the last fenced block of an answer (three backticks or more), of ``language`` if that is set."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

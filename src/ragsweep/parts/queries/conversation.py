@@ -14,7 +14,7 @@ class Last:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Return each question."""
+        """Report each question as its query."""
         for number, request in enumerate(requests):
             done(number, Answer(request.question))
 
@@ -29,14 +29,14 @@ class History:
     roles: Sequence[str] = ("user", "assistant")
 
     def check(self) -> None:
-        """Raise ConfigError for a number of turns below 1, and for unknown roles."""
+        """Raise ConfigError for ``turns`` below 1, and for unknown or no roles."""
         if self.turns is not None and self.turns < 1:
             raise ConfigError(f"query.turns must be at least 1, or null for all, got {self.turns}")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
             raise ConfigError(f"query.roles must be user, assistant or both, got {list(self.roles)!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Join the texts of each request."""
+        """Report the joined texts of each request as its query."""
         for number, request in enumerate(requests):
             texts = [turn.text for turn in request.history if turn.role in self.roles]
             kept = texts if self.turns is None else texts[-self.turns :]

@@ -16,7 +16,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 
 class RerankCall(NamedTuple):
-    """One call: a question, distinct texts, and the pairs of each text."""
+    """One call: a question, distinct texts, and the indices of the pairs of each text."""
 
     query: str
     texts: list[str]
@@ -27,7 +27,7 @@ class RerankCall(NamedTuple):
 class ApiReranker(ServiceSettings):
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
-    Calls (key, retries, waits) are those of :class:`ragsweep.services.http_client.Service`.
+    Key, retries and waits are those of :class:`ragsweep.services.http_client.Service`.
     """
 
     TRAITS = replace(
@@ -46,7 +46,7 @@ class ApiReranker(ServiceSettings):
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call. Raise ConfigError for a number out of range."""
+        """Set up the service; makes no call. Raises ConfigError for a number out of range."""
         self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
@@ -56,7 +56,7 @@ class ApiReranker(ServiceSettings):
         check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
+        """Score pairs, one call per question and ``batch_size`` of its texts; a pair with a blank question scores 0.
 
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
         scores fewer questions at a time; questions that fail alone have no ranking.

@@ -23,9 +23,9 @@ DECIMALS = 4
 class CrossEncoder(LocalModel):
     """Score a pair by the logit of a classifier with one output: higher is better, at 0 its sigmoid is .5.
 
-    Not the sigmoid, which in single precision makes all good candidates equal. The logit is rounded: further digits
-    depend on the other pairs of its batch, and would order equal passages by chance. ``max_length`` (tokens of question
-    and chunk together, None: the model's own limit) truncates the longer of the two first.
+    The sigmoid itself is not used, because in single precision it is equal for all good candidates. The logit is
+    rounded: further digits depend on the other pairs of its batch, and would order equal passages by chance.
+    ``max_length`` (tokens of question and chunk together; None: the model's own limit) truncates the longer one first.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
@@ -60,7 +60,7 @@ class CrossEncoder(LocalModel):
             raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores per pair, not one")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs; the longest are scored first, so that pairs of one length share a batch."""
+        """Score pairs, longest first, so that pairs of similar length share a batch."""
         if not pairs:
             return np.empty(0, dtype=np.float32)
         from torch import nn

@@ -21,8 +21,8 @@ class LateInteraction:
 
     The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum,
     which orders the chunks of a question equally but is not comparable between questions. No further model is loaded:
-    ``embedder`` returns the token vectors from its ``embed_tokens``, without special tokens. Chunks are read once per
-    chunking, and kept in half precision, which changes a score by less than 0.001.
+    ``embedder`` returns the token vectors from its ``embed_tokens``, without special tokens. The tokens of chunks are
+    embedded once per chunking, and stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -51,7 +51,7 @@ class LateInteraction:
         return TokenVectors(np.concatenate(vectors) if vectors else np.empty((0, 0), np.float16), start)
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs of a question and a chunk's position."""
+        """Score pairs of a question and the index of a chunk in ``chunks``."""
         scores = np.empty(len(pairs), dtype=np.float32)
         rows_of: dict[str, list[int]] = {}
         for row, (query, _) in enumerate(pairs):
@@ -71,7 +71,7 @@ class LateInteraction:
 
 
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
-    """Average, over the query's tokens, the cosine of the most similar token of each chunk, (positions,).
+    """Return the mean, over the query's tokens, of the cosine to the most similar token of each chunk, (positions,).
 
     A chunk without tokens scores -1; so does every chunk for a query without tokens.
     """

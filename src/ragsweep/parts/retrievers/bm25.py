@@ -19,10 +19,10 @@ LANGUAGES = (
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
     "swedish", "turkish", "none",
 )  # fmt: skip
-"""Languages with a stemmer in PyStemmer and stop words in bm25s."""
+"""Languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
 
 Score = Callable[[list[int]], NDArray[Any]]
-"""Score all chunks for a query, represented by the numbers of its known words."""
+"""Return the scores of all chunks for a query, represented by the indices of its known words."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class Bm25:
     min_score: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range and unknown names."""
+        """Raise ConfigError for values out of range, and for an unknown backend or language."""
         if self.k1 < 0:
             raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
         if self.k1 == 0 and self.backend == "rank_bm25":
@@ -68,7 +68,7 @@ class Bm25:
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Index the words of all chunks, block by block, without keeping Python objects for chunks."""
+        """Index the words of all chunks, block by block, so that no Python objects per chunk are kept."""
         shards = self.shards([len(text) for text in texts])
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
@@ -77,7 +77,7 @@ class Bm25:
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks; rank_bm25 gets the words in order and counts them itself."""
+        """Count the words of some chunks; for rank_bm25, which counts by itself, return the words in order."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 

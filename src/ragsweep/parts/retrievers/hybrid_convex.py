@@ -13,7 +13,7 @@ from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
 Bounds = tuple[float, float | None]
 
 ROUNDING = 0.01
-"""Tolerance of a score beyond its bounds: the length of unit vectors is 1 only up to rounding."""
+"""Amount by which a score may exceed its bounds: unit vectors have length 1 only up to rounding."""
 
 
 class HybridConvex:
@@ -21,7 +21,7 @@ class HybridConvex:
 
     The leg ``alpha_leg`` has the weight ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` sets every
     leg's weight. With ``normalisation`` "theoretical" a leg's traits must declare ``bounds``, its lowest and highest
-    possible score (None: none).
+    possible score (None: unbounded).
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", weighing=frozenset({"alpha", "alpha_leg", "weights"}))
@@ -34,7 +34,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an alpha outside 0..1, weights that do not fit, and unknown names."""
+        """Raise ConfigError for an alpha outside 0..1, weights that do not fit the legs, and undeclared bounds."""
         self.legs = legs
         self.alpha = alpha
         self.alpha_leg = alpha_leg

@@ -23,7 +23,7 @@ PAIRS = 1 << 20
 
 
 class Words(NamedTuple):
-    """The words of a block of texts in order, as numbers in the block's vocabulary."""
+    """The words of a block of texts in order, as indices into the block's vocabulary."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     numbers: NDArray[np.int32]
@@ -53,7 +53,7 @@ def blocks(lengths: Iterable[int]) -> Iterator[slice]:
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
-    """Flatten the words of a block of texts, represented by numbers per text."""
+    """Flatten the words of a block of texts; ``numbers`` has the indices of each text's words in the vocabulary."""
     lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
     flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
     return Words(packed(vocabulary), flat, lengths)
@@ -70,18 +70,18 @@ def count(words: Words) -> Counts:
 
 
 def packed(words: list[str]) -> NDArray[np.uint8]:
-    """Write words as an array."""
+    """Serialise words as an array of bytes."""
     return np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
 
 
 def unpacked(words: NDArray[np.uint8]) -> list[str]:
-    """Read words from an array."""
+    """Read words from an array of bytes."""
     read: list[str] = json.loads(words.tobytes())
     return read
 
 
 class Vocabulary:
-    """The vocabulary of all blocks: maps each block's word numbers to those of all words in order."""
+    """The vocabulary of all blocks, which converts a block's word indices to those of all sorted words."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -91,12 +91,12 @@ class Vocabulary:
         return len(self._numbers)
 
     def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Number the words of a block, new ones in order of arrival."""
+        """Return the arrival number of each word of a block; new words get the next numbers."""
         known = self._numbers
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the words in order, and for every arrival number the position of its word."""
+        """Return the sorted words, and for every arrival number the index of its word among them."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -106,7 +106,7 @@ class Vocabulary:
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
     """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
 
-    Returns the words in order, followed by the arrays. Blocks come with their numbers, in any order. Counts are kept in
+    Returns the sorted words, and the arrays by name. Blocks come with their numbers, in any order. Counts are kept in
     a temporary file, at least three bytes per pair, and the result in another: apart from the chunks' lengths and the
     vocabulary, memory does not grow with the number of chunks.
     """

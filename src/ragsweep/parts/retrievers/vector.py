@@ -1,4 +1,4 @@
-"""Rank chunks by the distance of their vectors to the query's."""
+"""Rank chunks by the inner product of their vectors and the query's."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ class Vector:
     TRAITS: ClassVar[PartTraits] = PartTraits(
         version="2",
         filtering=frozenset({"min_score"}),
-        bounds=(-1.0, 1.0),  # of vectors of length 1
+        bounds=(-1.0, 1.0),  # of unit vectors
     )
 
     embedder: Embedder

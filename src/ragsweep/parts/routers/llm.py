@@ -24,9 +24,9 @@ SCHEMA = {
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Let a model behind OpenAI's protocol decide whether a message needs the corpus, with a schema of one boolean.
+    """Let a model behind OpenAI's protocol decide whether a message needs the corpus: its reply is one boolean.
 
-    The message is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
+    The conversation is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")
@@ -44,7 +44,7 @@ class Llm(EndpointSettings):
             raise ConfigError("router.instruction is empty; describe which messages need the corpus")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request with its conversation so far. Raises EndpointFailed if none can be decided."""
+        """Route every request by its conversation and question. Raises EndpointFailed if no call can succeed."""
         self.service.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

@@ -12,6 +12,6 @@ class NoRouter:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Search for every request."""
+        """Decide to search for every request."""
         for number in range(len(requests)):
             done(number, Route())

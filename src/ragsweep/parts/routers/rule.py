@@ -26,7 +26,7 @@ class Rule:
     most_words: int = 6
 
     def check(self) -> None:
-        """Raise ConfigError for invalid patterns."""
+        """Raise ConfigError for invalid patterns, and for ``most_words`` below 1."""
         if not isinstance(self.conversation, list) or not self.conversation:
             raise ConfigError(f"router.conversation must be a list of patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
@@ -37,7 +37,7 @@ class Rule:
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request by its question alone."""
+        """Route every request by its question alone."""
         begins = re.compile("(?:" + "|".join(f"(?:{_bare(pattern)})" for pattern in self.conversation) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()

@@ -13,10 +13,10 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class Similarity:
-    """Classify texts as conversation that are more similar to an example of it than to any question, and enough so.
+    """Classify texts as conversation by their similarity to examples of conversation and of questions.
 
-    Similarity is the cosine of the embedder's vectors. The score is the similarity to conversation minus that to
-    questions (minus ``threshold`` without examples of questions).
+    The similarity to conversation, the cosine to the nearest example, must be at least ``threshold`` and exceed that to
+    questions. The score is the difference of the two (without examples of questions, from ``threshold``).
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -27,7 +27,7 @@ class Similarity:
     threshold: float = 0.5
 
     def check(self) -> None:
-        """Raise ConfigError for invalid examples, and for a threshold that no cosine reaches."""
+        """Raise ConfigError for invalid examples, and for a threshold outside -1 to 1."""
         for name, least in (("conversation", 1), ("questions", 0)):
             examples = getattr(self, name)
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
@@ -36,7 +36,7 @@ class Similarity:
             raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request by its question alone."""
+        """Route every request by its question alone."""
         if not requests:
             return
         texts = unit(self.embedder.embed_queries([request.question for request in requests]))

@@ -12,6 +12,6 @@ class Pipeline:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Return empty responses."""
+        """Report an empty response to every request."""
         for number in range(len(requests)):
             done(number, Response())

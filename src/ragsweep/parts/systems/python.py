@@ -32,9 +32,9 @@ class Python:
 
     The function takes the question, and the conversation so far (a list of role and content) if it has a second
     parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``scores``,
-    ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception is that
-    question's failure. The address of a result contains the source of the module, which must be trusted, and of the
-    imported modules of its package.
+    ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception counts as a
+    failure of its question. The address of a result contains a hash of the source of the module, which must be trusted,
+    and of the imported modules of its package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -47,7 +47,7 @@ class Python:
     concurrency: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for a function that is not trusted or does not exist."""
+        """Raise ConfigError for invalid settings, and for a function that is not trusted or cannot be imported."""
         module, _, name = str(self.function).rpartition(".")
         if not module or not name.isidentifier():
             raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")

@@ -16,7 +16,7 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
 KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": ("number", int | float)}
-"""The lists that a system may return, with the type of their items."""
+"""Each list that a system may return -> the type of its items, in words and in Python."""
 
 
 class Returned(NamedTuple):
@@ -87,7 +87,7 @@ class PathNotFound(ValueError):
 
 
 def parse_path(path: str) -> list[str | int]:
-    """Split a path into names, positions, and "*" for all of a list. Raises ValueError for an invalid path."""
+    """Split a path into names, indices, and "*" for all items of a list. Raises ValueError for an invalid path."""
     steps: list[str | int] = []
     position = 0
     while position < len(path):
@@ -111,9 +111,9 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the value at a path in a stream's events: texts joined, else the last non-null value.
+    """Return the joined texts at a path in a stream's events; without texts, the last value that is not None, if any.
 
-    Raises PathNotFound if no event has one.
+    Raises PathNotFound if the path exists in no event.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:

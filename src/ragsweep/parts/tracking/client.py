@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Maximum children for single look-ups (20 ms each) instead of listing all (10 ms each)."""
+"""Maximum number of children that are looked up singly (20 ms each) rather than by listing all (10 ms each)."""
 
 QUESTIONS = "questions.json"
 """The table of questions that MLflow's evaluation page shows."""
 CHOSEN, ALL = TABLES = ("chosen", "all")
-"""The configs of a sweep that have a table of questions."""
+"""Values of ``tables``: which configs of a sweep have a table of questions."""
 
 
 class Mlflow:
     """Record in an MLflow database or server.
 
     Args:
-        uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. None: the
-            environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
+        uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server; if None,
+            the environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
         experiment: Name of the experiment, created if missing.
         traces: The questions of a config that get a trace: none, failures, sample or all.
-        tables: The configs of a sweep that get a table of questions: chosen (the choice, and its comparison) or all.
+        tables: The configs of a sweep that get a table of questions: chosen (the choice and its comparison) or all.
 
-    All methods except ``view_command`` raise TrackingError if MLflow cannot be reached or rejects a call. An
+    Methods that call MLflow raise TrackingError if it cannot be reached or rejects a call. An
     interrupted recording can be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
     """
 
@@ -66,7 +66,7 @@ class Mlflow:
         self.tables = tables
 
     def check(self) -> None:
-        """Raise TrackingError if recording is impossible, as far as that can be checked without loading MLflow."""
+        """Raise ConfigError for invalid settings, TrackingError if recording is clearly impossible; loads no MLflow."""
         if self.traces not in TRACES:
             raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
@@ -74,16 +74,16 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Describe the risk of this location; empty if there is none."""
+        """Return a warning if this location receives unencrypted credentials; else empty."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return the registry of models there, which logs to the experiment."""
+        """Return this location's registry of models, which logs to the experiment."""
         with self._connection.opened():
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return the registry of models there, read-only: nothing is created."""
+        """Return this location's registry of models, to read from. Raises InputError if the database does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
             raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); name its location with --uri")
@@ -92,11 +92,11 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """Identify location and experiment by a hash: the URI may contain a password."""
+        """A hash that identifies location and experiment: the URI may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of the run with these tags, and with this start (seconds since 1970) if given."""
+        """Return the id of a run with these tags and this start (seconds since 1970; None: any), or None."""
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
@@ -119,7 +119,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on MLflow's pages, once served; empty if nothing has been recorded."""
+        """Return the address of a run on MLflow's pages, once served; empty if nothing was recorded by this process."""
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
@@ -148,7 +148,7 @@ class Mlflow:
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
     ) -> None:
-        """Write a sweep's results to the parent run and always end it, with ``status``.
+        """Write a sweep's results to the parent run and end it with ``status``, even if writing fails.
 
         ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value per metric.
         """
@@ -166,7 +166,7 @@ class Mlflow:
                 self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return the runs of a sweep's configs by job; ``jobs``: only of these.
+        """Return the runs of a sweep's configs by job: those of ``jobs``, or all if it is None.
 
         If a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with the
         reason in the tag ``ragsweep.killed``.
@@ -199,7 +199,7 @@ class Mlflow:
             files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
 
     def log_table(self, run_id: str, table: bytes) -> None:
-        """Write the table of a run for MLflow's evaluation page, replacing an earlier one."""
+        """Write a run's table of questions for MLflow's evaluation page, replacing an earlier one."""
         self.log_artifacts(run_id, {QUESTIONS: table})
         # MLflow's own log_table would append the questions again when an upload is repeated.
         self.tag(run_id, {runs.TABLES: json.dumps([{"path": QUESTIONS, "type": "table"}])})

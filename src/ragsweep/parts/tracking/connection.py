@@ -37,8 +37,8 @@ CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Seconds until a message about the wait for the server, and time limit of all calls of a step: MLflow's own limit
-applies to the time between two bytes."""
+"""Seconds of waiting for the server before a message, and for all calls of a step: MLflow's own limit applies only
+to the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -101,7 +101,7 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this location and experiment MLflow's own within the block: some calls ignore those of their client."""
+        """Make this location and experiment MLflow's defaults in the block: some calls ignore those of their client."""
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
@@ -116,7 +116,7 @@ class Connection:
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
-        """Return the run of a sweep."""
+        """Return the run of a sweep, which is cached."""
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
@@ -150,7 +150,7 @@ class Connection:
         return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
-        """Raise TrackingError if database or server are clearly unusable, in milliseconds and without MLflow."""
+        """Raise TrackingError if database or server are clearly unusable; does not load MLflow."""
         check_uri(self.uri)
         with self._translated():
             if path := database_path(self.uri):
@@ -167,7 +167,8 @@ class Connection:
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
         """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
-        Raises immediately for a while after a request to a server timed out. ``seconds``: time limit of all calls.
+        For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
+        time of all calls to a server; None is no limit.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -214,7 +215,7 @@ class Connection:
 
 
 def find_outage(error: BaseException) -> BaseException | None:
-    """Return the failed request behind an error, None if a server answered or none was called."""
+    """Return the failed request that caused an error; None if a server answered or none was called."""
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)

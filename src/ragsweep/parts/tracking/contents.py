@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PAGE = 200
-"""Runs a request."""
+"""Number of runs per request."""
 
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
-    """Find the runs below a parent that meet a condition of MLflow's."""
+    """Yield the runs below a parent that meet a condition in MLflow's search syntax."""
     experiment, token = connection.parent(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
@@ -91,7 +91,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
 
 
 def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> None:
-    """Write rankings and their qrels; existing files are not rendered again."""
+    """Write rankings and their qrels to the run ``home``; existing files are not rendered again."""
     tables = {
         "trec.gz": artifacts.rankings,
         "qrels": artifacts.qrels,

@@ -15,7 +15,7 @@ from ragsweep.core.errors import TrackingError
 
 
 def mask_uri(uri: str) -> str:
-    """Mask the secrets in a URI, or in a text with URIs: user and password, and keys among the arguments."""
+    """Mask the secrets in a URI, or in a text with URIs: user and password, and keys in the query."""
     uri = re.sub(r"(?<!sqlite:)//[^/\s]*@", "//***@", uri)
     return re.sub(r"(?i)([?&][^=&\s]*(?:key|token|secret|password)=)[^&\s]*", r"\1***", uri)
 
@@ -39,7 +39,7 @@ def database_path(uri: str) -> Path | None:
 
 
 def is_server(uri: str) -> bool:
-    """Return whether a URI is a tracking server's."""
+    """Return whether a URI is the address of a tracking server."""
     return uri.startswith(("http://", "https://"))
 
 
@@ -56,7 +56,7 @@ def check_uri(uri: str) -> None:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder of an artifact location, None if it is not on this machine."""
+    """Return the folder of an artifact location; None if it is not on this machine."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return None
@@ -149,7 +149,7 @@ def _has_tables(uri: str, path: Path) -> bool:
 
 
 def describe_risk(uri: str) -> str:
-    """Describe the risk of sending data to a URI; empty if there is none."""
+    """Return a warning if credentials would be sent to a URI unencrypted; else empty."""
     parts = urlsplit(uri)
     is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

@@ -1,4 +1,4 @@
-"""Files and values of runs: the logged part of a result, and atomically written artifacts."""
+"""Contents of runs: the part of a result that is logged, within MLflow's limits, and atomically written artifacts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
-    """Return the names that are not yet artifacts."""
+    """Return those of the names that are not yet artifacts at ``location``."""
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
@@ -57,7 +57,7 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
 
 
 def remove_unfinished(location: str) -> None:
-    """Remove the unfinished files of a killed process from a local folder."""
+    """Remove a killed process's unfinished files from a run's artifacts, if these are in a local folder."""
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ LONGEST_REQUEST = 600_000
 """Maximum bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are at most 350 kB."""
 
 MOST_METRICS = 40
-"""Maximum number of a run's metrics, which MLflow's pages show side by side."""
+"""Maximum number of metrics in a run: MLflow's pages show them side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Families of metrics: one per rank, or per quantile."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")

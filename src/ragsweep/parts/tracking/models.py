@@ -14,11 +14,11 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version with the evaluated config, as referenced in commands."""
+"""The tag of a version that contains the reference of its evaluated config, as commands accept it."""
 
 
 class ModelFiles(NamedTuple):
-    """The contents of a model."""
+    """The files from which a model is logged, and its requirements and input example."""
 
     code: Path  # run by MLflow when it loads the model
     packages: Sequence[Path]  # imported by the code, but not on a package index
@@ -28,7 +28,7 @@ class ModelFiles(NamedTuple):
 
 
 class ModelVersion(NamedTuple):
-    """A registered version."""
+    """A registered version of a model."""
 
     name: str
     number: str
@@ -36,7 +36,7 @@ class ModelVersion(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The address from which MLflow loads it."""
+        """The address from which MLflow loads the version."""
         return f"models:/{self.name}/{self.number}"
 
 
@@ -63,7 +63,7 @@ class ModelRegistry:
     def find(self, reference: str) -> ModelVersion:
         """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, optionally prefixed by ``models:/``.
 
-        Raises InputError if there is none.
+        Raises InputError if there is none, ConfigError for any other form.
         """
         from mlflow.exceptions import MlflowException
 

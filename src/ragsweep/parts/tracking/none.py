@@ -27,18 +27,18 @@ class NoTracking:
         return ""
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Return the given id, or an empty one."""
+        """Return ``adopt``, or an empty id."""
         return adopt or ""
 
     def reopen_sweep(self, run_id: str) -> None:
         """Do nothing."""
 
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
-        """Return the given id, or an empty one."""
+        """Return the id of the adopted run; empty if there is none."""
         return at.adopt or ""
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
-        """Return the given id, or an empty one."""
+        """Return the id of the adopted run; empty if there is none."""
         return at.adopt or ""
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:

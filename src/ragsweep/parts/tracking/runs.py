@@ -1,4 +1,4 @@
-"""Assign runs of a sweep to jobs. Does not import MLflow."""
+"""Names of tags, the place of a run, and the assignment of a sweep's runs to jobs. Does not import MLflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = "mlflow.loggedArtifacts"
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 """The tag that makes MLflow open an experiment on its runs."""
 RUNS_VIEW = "workflowType=machine_learning"
-"""The query with the same effect in newer versions, which ignore that tag."""
+"""The URL query with the same effect in newer versions of MLflow, which ignore that tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 

@@ -44,7 +44,7 @@ class ServedStep:
 
 @dataclass(frozen=True)
 class ServedTrace:
-    """One served request. ``results`` counts the chunks of its context, and ``documents`` lists theirs, best first.
+    """One served request. ``results`` is the number of chunks in its context, ``documents`` has theirs, best first.
 
     ``abstained`` is None if the config has no generator; ``failed`` is a reason, or the name of an exception.
     """
@@ -69,7 +69,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The values that are read back, in JSON types, without unmeasured ones."""
+        """The values that are read back, as JSON types; unmeasured ones are omitted."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
@@ -82,7 +82,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a destination for traces: a tracking URI, or MLflow's database in the folder."""
+    """Return whether this process has a destination for traces: a tracking URI, or MLflow's default database."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -90,7 +90,7 @@ def is_traced() -> bool:
 
 
 def send_served(trace: ServedTrace) -> None:
-    """Send a trace to MLflow's tracking URI and experiment, by its sampling; MLflow turns errors into warnings."""
+    """Send a trace to MLflow's URI and experiment, subject to its sampling; MLflow turns errors into warnings."""
     import mlflow
 
     begun = round(trace.began * 1e9)
@@ -130,9 +130,9 @@ class ServedTraces:
     ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        ``skip`` is called with the reason for each trace not written by `send_served`. ``experiment``: only its traces;
-        None: those of all experiments that are not deleted. Raises InputError if there is no such experiment, and
-        TrackingError if MLflow is unusable.
+        ``skip`` is called with the reason for each trace that `send_served` did not write. Only the traces of
+        ``experiment`` are read; if it is None, those of all experiments that are not deleted. Raises InputError if
+        there is no such experiment, and TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
