@@ -119,7 +119,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     unique = [one for one in audit.unique if one.evidences]
     if unique:
         counts = "; ".join(f"{one.leg} {one.evidences:,}, of which fusion keeps {one.kept:,}" for one in unique)
-        yield f"Evidences that only one leg has in its first {audit.top_k}: {counts}."
+        yield f"Pieces of evidence that only one leg has in its first {audit.top_k}: {counts}."
     yield from (slice_sentence(audit.metric, one, "the fusion") for one in audit.lost_slices[:MOST])
 
 
@@ -128,8 +128,8 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
     surely = "more than chance explains" if one.worse else "chance may explain it"
     questions = counted(one.questions, "question")
     return (
-        f"On {one.label} {one.value} ({questions}) {metric} is {number(one.alone)} for its leg {one.leg} alone"
-        f" and {number(one.hybrid)} for {hybrid}: {surely}."
+        f"On {one.label} {one.value} ({questions}) {metric} is {number(one.hybrid)} for {hybrid}"
+        f" and {number(one.alone)} for its leg {one.leg} alone: {surely}."
     )
 
 
