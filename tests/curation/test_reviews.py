@@ -56,6 +56,20 @@ def reviews_of(golden: Path) -> dict[str, list[Mapping[str, Any]]]:
     return {name: found for name, one in read(golden).items() if (found := value(one, "audit", "reviews"))}
 
 
+def test_review_that_does_not_open_or_end_leaves_its_journal_to_the_next(golden: Path, tmp_path: Path) -> None:
+    (tmp_path / "pool.jsonl").write_text("no JSON\n")
+    with pytest.raises(InputError, match="pool"):  # and nothing open: the warning of it would fail the test
+        open_review(golden, str(tmp_path / "pool.jsonl"), "anna")
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    write_rows(golden, [silver(n) for n in range(1, 12)])
+    with pytest.raises(InputError, match="no longer in"):
+        review.journal.finish()
+    write_rows(golden, [silver(n) for n in range(12)])
+    with closing(open_review(golden, None, "anna").journal):
+        assert [*reviews_of(golden)] == ["q0"]
+
+
 @pytest.fixture
 def served(golden: Path) -> Iterator[ReviewServer]:
     server = ReviewServer(open_review(golden, None, "anna"), 0)

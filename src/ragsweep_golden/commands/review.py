@@ -1,8 +1,9 @@
 """``ragsweep golden review``: judge questions or passages on a local page."""
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import Faults, InputError
@@ -55,13 +56,16 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
     journal = Journal(golden)
     try:
         recovered = journal.fold()
+        entries = [entry for entry, _ in read_set(golden)]
+        tasks = passage_tasks(_read_pool(pool), entries) if pool else question_tasks(entries, corpus)
     except InputError:
         journal.close()
         raise
-    entries = [entry for entry, _ in read_set(golden)]
-    if not pool:
-        return Review(journal, question_tasks(entries, corpus), who, recovered)
+    return Review(journal, tasks, who, recovered)
+
+
+def _read_pool(pool: str) -> list[Mapping[str, Any]]:
     faults = Faults()
     rows = [row.values for row in read_rows(Path(pool).expanduser(), faults)]
     faults.raise_any()
-    return Review(journal, passage_tasks(rows, entries), who, recovered)
+    return rows

@@ -86,9 +86,11 @@ class Journal:
 
     def finish(self) -> None:
         """Merge and remove the journal. Raises as :meth:`fold` does."""
-        self.fold()
-        self.path.unlink()
-        self.close()
+        try:
+            self.fold()
+            self.path.unlink()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close the journal, which keeps the judgements that are not yet in the golden file."""
