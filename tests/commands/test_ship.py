@@ -74,7 +74,7 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     assert ship([f"{swept}#2", *guarded]) in (1, 3)
     assert "champion stays at models:/handbook/1" in capsys.readouterr().out
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
-    with pytest.raises(ConfigError, match="set the largest loss: --unless-worse METRIC"):
+    with pytest.raises(ConfigError, match="set the largest loss, such as --unless-worse METRIC"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
 

@@ -18,7 +18,7 @@ Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
     """Read labels of the answers of recorded configs; empty without a file.
 
-    Raises InputError for faults of the file, and for labels outside the scale of their metric.
+    Raises InputError for faults in the file, and for labels outside the scale of their metric.
     """
     labels = read_labels(path) if path else []
     check_run_labels(labels, results)

@@ -85,7 +85,7 @@ def parse_reply(text: str, model: Any) -> Any:
         first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
         names = set(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))
         path = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in names)
-        raise ValueError(f"{path or 'the whole'}: {first['type'].replace('_', ' ')}") from None
+        raise ValueError(f"{path or 'the reply'} is invalid ({first['type'].replace('_', ' ')})") from None
     _check_fields(json.loads(value.model_dump_json()))
     return value
 

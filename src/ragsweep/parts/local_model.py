@@ -102,7 +102,7 @@ class LocalModel:
             try:
                 onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)
             except ValueError as fault:
-                raise ConfigError(f"{self.KEY}.dtype is 'int8', and {self.model}: {fault}") from fault
+                raise ConfigError(f"{self.KEY}.dtype is 'int8', but {self.model} {fault}") from fault
         return model
 
 

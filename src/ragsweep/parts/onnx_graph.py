@@ -36,7 +36,7 @@ def output_of(transformer: Any) -> str:
     for name in OUTPUTS:
         if name in found:
             return name
-    raise ValueError(f"it gives {', '.join(found)} and not {' or '.join(OUTPUTS)}; use float32")
+    raise ValueError(f"returns {', '.join(found)} and not {' or '.join(OUTPUTS)}; use float32")
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:
@@ -57,7 +57,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
             if difference <= TOLERANCE:
                 return graph
             reason = f"the exported graph's values differ by {difference:.2g} of the largest"
-    raise ValueError(f"it cannot be exported for int8 ({reason}); use float32")
+    raise ValueError(f"cannot be exported for int8 ({reason}); use float32")
 
 
 def quantise(graph: Any, steps: int) -> Any:

@@ -187,7 +187,7 @@ def distance(value: float, unit: str, ratios: bool) -> str:
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
-    """Format a number of the metric: shares with two decimals, or three if small, and no leading zero."""
+    """Format a value of the metric: shares with two decimals, or three if ``fine``, and no leading zero."""
     return _score(value, verdict.unit, fine, bare)
 
 

@@ -73,7 +73,10 @@ def map_file(path: Path) -> mmap.mmap | bytes:
 
 
 def still_written(name: str, silent: float) -> bool:
-    """Return whether the process named in a temporary file may still be writing it."""
+    """Return whether the process in a temporary file's name may still write to it.
+
+    ``silent`` is the number of seconds since the last write.
+    """
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
 

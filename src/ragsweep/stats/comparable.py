@@ -191,7 +191,9 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
             raise ConfigError(f"{name}: {reason}")
     chosen = wanted or [name for name in usual if name in shared and not reason_incomparable(results, name)]
     if not chosen:
-        raise InputError(f"none of the usual metrics can be compared; name one with --metric{nearest('', shared)}")
+        raise InputError(
+            f"none of the usual metrics can be compared; choose another with --metric{nearest('', shared)}"
+        )
     return list(dict.fromkeys(chosen))
 
 

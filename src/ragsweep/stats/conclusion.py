@@ -145,7 +145,7 @@ class PairMetric:
 
 @dataclass(frozen=True, eq=False)
 class PairConclusion:
-    """The conclusion about two configs, as ``conclude_pair`` returns it: candidate minus baseline."""
+    """The conclusion about two configs (``conclude_pair``); its differences are candidate minus baseline."""
 
     baseline: Result
     candidate: Result

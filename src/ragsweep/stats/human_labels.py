@@ -209,8 +209,8 @@ def correct_difference(
 ) -> Corrected:
     """Return the corrected mean of the second row minus ``share`` times that of the first (``prediction_powered``).
 
-    Questions with the same case in both differ by 0, regardless of the judge: the labels correct the others (all, for a
-    share other than 1). Scores of declined answers need no labels.
+    With ``share`` 1, questions whose two rows are the same case differ by 0, whatever the judge decided; labels correct
+    all other questions. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)

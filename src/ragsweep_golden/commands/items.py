@@ -86,7 +86,7 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
     matrix = score_matrix(results, metric)
     scores = matrix.scores if matrix.higher_is_better else 1 - matrix.scores
     if not scores.size:
-        raise InputError(f"{metric}: no question has a score in all configs")
+        raise InputError(f"{metric}: no question has a score in all configs; choose another --metric")
     if scores.min() < -TINY or scores.max() > 1 + TINY:
         fact = "has scores outside 0 to 1, so no question is passed or failed"
         raise ConfigError(f"{metric}: {fact}; choose another --metric")

@@ -104,7 +104,9 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Decide whether the config may take the alias of another version."""
     if not margins:
-        raise ConfigError(f"--alias: {champion.uri} has it; set the largest loss: --unless-worse METRIC=.02")
+        raise ConfigError(
+            f"--alias: {champion.uri} already has it; set the largest loss, such as --unless-worse METRIC=.02"
+        )
     before = champion.tags.get(CONFIG, "")
     try:
         baseline = find_run(path, before)

@@ -27,9 +27,9 @@ PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus
 class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
 
-    A prompt of None is the model's own: its prompt for queries or for documents, else its default prompt, if any.
+    A prompt of None selects the model's prompt for queries or documents, else its default prompt, if any.
     ``max_length`` (tokens) replaces the model's limit. Any model that the library loads is supported, including static
-    ones (model2vec), whose token vectors are summed without a transformer.
+    ones (model2vec), whose token vectors are averaged without a transformer.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")

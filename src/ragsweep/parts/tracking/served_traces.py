@@ -44,7 +44,7 @@ class ServedStep:
 
 @dataclass(frozen=True)
 class ServedTrace:
-    """One served request. ``results`` is the number of chunks in its context, ``documents`` has theirs, best first.
+    """One served request. ``results`` counts the chunks in the context; ``documents`` lists theirs, best first.
 
     ``abstained`` is None if the config has no generator; ``failed`` is a reason, or the name of an exception.
     """

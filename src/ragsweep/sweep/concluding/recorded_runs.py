@@ -120,7 +120,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by a given name, its id, its MLflow parent run's id, or a prefix of one; the latest if repeated.
+    """Find a sweep by its given name, or by its id or MLflow parent run id, or a prefix of either; the latest round.
 
     Raises InputError if none matches, or several different ones do.
     """

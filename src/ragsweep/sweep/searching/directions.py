@@ -36,7 +36,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
     if len(listed) != len(names):
         raise ConfigError(
-            f"hydra.sweeper.direction: {len(listed)} for {len(names)} objectives; omit it, or specify one for each"
+            f"hydra.sweeper.direction: {len(listed)} given for {len(names)} objectives; omit it, or give one for each"
         )
     directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
     for line in settings.get("constraints") or []:
