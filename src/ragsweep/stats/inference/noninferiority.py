@@ -166,9 +166,9 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
 
 
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
-    """Decide by the corrected slack, ``sign * contrast + offset``; inconclusive without enough labels.
+    """Decide by the slack corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
-    Each end is at least as far from the slack as in ``judged``, which allows for losses too rare to have been observed.
+    Each end is at least as far from the slack as in ``judged``, the gate without labels, which allows for rare losses.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))

@@ -123,7 +123,7 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
     """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
 
-    Below 0 if that chance is above ``allowed``.
+    Below 0 if the chance of no gain is above ``allowed``.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)

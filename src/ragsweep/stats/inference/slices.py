@@ -40,7 +40,7 @@ def by_slice(
         baseline: The row that the others are compared with.
         level: Simultaneous level of all intervals.
         resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
-        rising: Flags of the configs that, by the metric's definition, cannot be worse on any question.
+        rising: Flags of the configs that by definition cannot be worse on any question, and so are not ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
