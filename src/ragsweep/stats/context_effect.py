@@ -79,7 +79,7 @@ SERVED = Success()
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Resolve the key ``success`` of a config, with defaults.
 
-    The default metric is the objective, if it scores answers and needs no context.
+    The default metric is the objective, if it has a direction, scores answers and needs no context; else ``METRIC``.
 
     Raises:
         ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
