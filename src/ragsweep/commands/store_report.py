@@ -28,7 +28,7 @@ class Listing(NamedTuple):
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the sweeps with a result, by its signature; empty if the ledger could not be read."""
+        """Signature of a result -> names of the sweeps that have it; empty if the ledger could not be read."""
         return self.results.names if self.results else {}
 
 
