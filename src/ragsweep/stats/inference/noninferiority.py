@@ -160,7 +160,7 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision by the interval of the slack; an end within rounding of 0 counts as 0."""
+    """Return the decision by the interval of the slack; an end within rounding of slack or margin counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 

@@ -95,7 +95,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
         rows: Differences of each question (rows, questions).
         clusters: Cluster of each question, numbered from 0.
         shown: Flags of the rows in question; the others are not exposed.
-        most: How far one question can fall, and rise (`largest_losses`).
+        most: How far one question can fall, and rise (``largest_losses``).
         allowed: One-sided p-value below which a direction is upheld.
     """
     exposed = np.zeros(len(rows), dtype=bool)
