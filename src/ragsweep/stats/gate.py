@@ -130,7 +130,10 @@ class Scope(NamedTuple):
 
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
-    """Check a condition on all chosen questions of the scope and in each slice, or question by question."""
+    """Check a condition on all chosen questions of the scope and in each slice, or question by question.
+
+    Raises InputError if the scope has human labels of the metric, but a config has none that counts.
+    """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
