@@ -102,6 +102,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     """Return the cases of an ablation of a recorded config, composed with the present code, data and defaults.
 
     ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
+    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options.
 
     Raises:
         RagsweepError: The config no longer composes, or nothing is left to change.

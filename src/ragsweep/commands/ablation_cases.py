@@ -47,7 +47,7 @@ _HYBRID = ("hybrid_rrf", "hybrid_convex")
 
 @dataclass(frozen=True)
 class AblationCase:
-    """One config: the factor in which it differs from the ablated config ("" for that one), and all its overrides."""
+    """One config: the factor in which it differs from the ablated config ("" for the latter), and all its overrides."""
 
     factor: str
     overrides: Overrides
@@ -139,7 +139,8 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
     """Return the overrides with the option of a group changed from ``before`` to ``option``.
 
-    The settings of the replaced option are removed, but a leg that both retrievers have in common keeps its own.
+    The settings of the replaced option are removed, except those of legs that the old and the new retriever share (a
+    retriever that is no hybrid counts as its own leg).
     """
     others = [line for line in base if not _belongs(key_of(line), group)]
     carried = _carried(base, before, option) if group == "retriever" else ()

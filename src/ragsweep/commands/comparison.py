@@ -13,7 +13,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the family of the sweep that has both runs, or one with the other as its baseline; None if none does."""
+    """Return the family of the sweep that has both runs, one perhaps as its declared baseline; None if no sweep has."""
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
         records = ledger.records(sweep)

@@ -16,7 +16,7 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of the noise floor of the chosen metrics, else of all judged metrics that both runs have.
+    """Build the document of the noise of the metrics in ``options``, else of all judged metrics that both runs have.
 
     Raises InputError if a run lacks a chosen metric, or if the runs share no judged metric.
     """

@@ -55,7 +55,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, infinite if it has none; a config key equal to its name takes precedence.
+    """Return the bounds of a metric, each infinite if undefined; the config key equal to its name takes precedence.
 
     Raises ConfigError if the config does not define it.
     """

@@ -93,12 +93,12 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """The response time in ms of each question, per config: the sum over its measured steps; NaN without steps."""
+        """For each config the response times of its questions in ms: the sums over measured steps, NaN without any."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Counts of (expected kind, found kind) by config name, from metrics that pair them and readable answers."""
+        """Config name -> counts of (expected kind, found kind) in readable answers; without configs that have none."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))

@@ -28,7 +28,7 @@ class Listing(NamedTuple):
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the sweeps with a result, by its signature; empty if the ledger could not be read."""
+        """Signature of a result -> names of the sweeps that have it; empty if the ledger could not be read."""
         return self.results.names if self.results else {}
 
 
@@ -156,6 +156,7 @@ def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[I
     """Build the document of the removed items, and of those that could not be removed.
 
     ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space.
+    ``found`` is the present content of the store.
     """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]

@@ -1,4 +1,4 @@
-"""`ragsweep sync`: upload records of the ledger that MLflow lacks."""
+"""``ragsweep sync``: upload records of the ledger that MLflow lacks."""
 
 import shlex
 from collections.abc import Iterator, Sequence

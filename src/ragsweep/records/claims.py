@@ -50,7 +50,7 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    Methods that claim return None on success, unless noted, or the other living process that holds the claim.
+    Unless noted, methods that claim return None on success, else the other living process that holds the claim.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:

@@ -233,7 +233,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read the record of one config of a sweep, without checking the possibly many others."""
+        """Read the record of one config of a sweep, which must exist, without checking the possibly many others."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",

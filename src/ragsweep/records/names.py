@@ -35,7 +35,7 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if a name has another target; ``target`` is "" if it does not exist yet."""
+        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "" if it does not exist yet."""
         with self._file.reading() as connection:
             _check_free(connection, name, target, signature)
 

@@ -69,7 +69,7 @@ class Encoded:
     counts: bytes = b""  # columns of integers, as little-endian 64-bit integers
     own: bytes = b""  # JSON: text columns of this config, and its columns of nested values
     shared: bytes = b""  # JSON: columns of the golden set
-    shared_digest: str = ""  # sha256 of shared; empty without shared columns
+    shared_digest: str = ""  # sha256 of shared; empty for a failure
 
     def digest(self) -> str:
         """Hash the record; the block of the golden set is represented by its own hash."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FEWEST = 3
-"""Minimum surplus of wins over losses, in questions, for a slice to be reported."""
+"""Minimum surplus of the hybrid's losses over its wins, in questions, for a slice to be reported."""
 LEAST = 0.1
 """Minimum difference of means for a slice to be reported although chance may explain it."""
 
@@ -31,9 +31,9 @@ class LegComparison:
     better: bool
     wins: int
     losses: int
-    label: str = ""
+    label: str = ""  # of the slice; "" for all questions
     value: str = ""
-    small: bool = False
+    small: bool = False  # whether the slice has fewer than 20 questions
 
     @property
     def notable(self) -> bool:
@@ -112,7 +112,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than a config: the significant ones, or the largest."""
+    """The slices where a leg alone is notably better than a config: the worst, and further significant ones."""
 
     config: str
     metric: str

@@ -134,7 +134,7 @@ class Noise(NamedTuple):
     n: int  # questions with a score in both
     mean_difference: float
     spread: float  # standard deviation of the differences per question: the noise floor
-    of_one: float  # of one verdict: spread / sqrt(2)
+    of_one: float  # standard deviation of one verdict: spread / sqrt(2)
     of_the_mean: float  # 95 % bound of the chance difference between two means of n questions
     changed: float  # share of questions whose scores differ
 

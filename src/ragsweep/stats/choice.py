@@ -47,7 +47,7 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class Against:
-    """The choice against another config: its expected gain, and the expected loss if it is worse.
+    """The choice against another config, ``row``: its expected gain, and the expected loss if it is worse.
 
     ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss if the
     choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
@@ -69,15 +69,15 @@ class Choice:
     """
 
     row: int | None
-    best: int
+    best: int  # the row with the highest expected mean within the limits, or of all if none is within
     loss: float
     cost: str = ""
-    baseline: Against | None = None
+    baseline: Against | None = None  # None if none is declared, or if it is the choice
     runner_up: Against | None = None
     sacrificed: Against | None = None  # for a cheaper choice: the best config
     losses: RareLosses | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
-    within: int = 0
+    within: int = 0  # number of configs within the limits
     refusing: Collection[int] = ()  # rows that refuse every question; rows that answer take precedence
 
 
@@ -92,14 +92,14 @@ def choose(
     """Choose a config; the order and the names of the configs have no effect.
 
     Args:
-        beliefs: About the configs' true means.
+        beliefs: Estimates of the configs' true means.
         costs: The costs of these configs.
         constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
         beyond the limit.
         loss: The tolerated mean loss against the best, in the unit of the means.
-        refusing: Configs that refuse every question: chosen only if all others are beyond the limits, or refuse.
-        baseline: The declared config in production: chosen if it loses less than ``loss`` against a best config that is
-        neither likely better nor cheaper.
+        refusing: Rows that refuse every question: chosen only if all others are beyond the limits, or refuse.
+        baseline: The row of the declared config in production: chosen if it loses less than ``loss`` against a best
+        config that is neither likely better nor shown to be cheaper, and if no cheaper config is chosen.
 
     Raises:
         InputError: A limit is on something that is not a cost.
@@ -152,7 +152,7 @@ def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:
-    """Flag the configs whose limited costs are known and within the limits."""
+    """Flag which of ``count`` configs have known costs within all limits."""
     allowed = np.ones(count, dtype=bool)
     for name, limit in limits.items():
         allowed &= costs[name] <= limit if name in costs else False

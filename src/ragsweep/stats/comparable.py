@@ -26,7 +26,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs: one parameter, or a whole part."""
+    """A difference between two configs: one parameter, or a whole part; a value is "" in a config without it."""
 
     name: str
     before: str
@@ -72,8 +72,8 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    For a replaced part, a parameter of all options stays a factor; a parameter of only some options that varies within
-    one of them is added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
+    Of a replaced part's parameters that vary within an option, those that all options have stay factors; the others
+    are added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -180,6 +180,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
     Raises:
         ConfigError: A requested metric was not measured in all results, or is not comparable.
+        InputError: No metric was requested, and none of the usual ones is comparable.
     """
     shared = [
         name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
@@ -225,7 +226,7 @@ def _unscored(result: Result, metric: str) -> str:
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True for NaN."""
+    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True if it is NaN."""
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
@@ -253,7 +254,7 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough questions have a metric's score; ``run.state`` reflects only the deciding metrics."""
+    """Return whether enough questions have a metric's score; by the config's state if it was not measured at all."""
     summary = result.summaries.metrics.get(metric)
     return (
         result.run.state != PARTIAL

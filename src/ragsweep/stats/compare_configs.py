@@ -138,7 +138,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose a config by the limits and the tolerance of the first one, and check its lead over the baseline."""
+    """Choose by the limits and the tolerance in the first config, and check the choice's lead over the baseline."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
@@ -149,7 +149,7 @@ def decide(
 
 
 def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
-    """Return the effect of rare large losses on a row's lead; None if the metric's definition excludes losses."""
+    """Return the effect of rare large losses on ``row``'s lead over ``other``; None if the metric excludes losses."""
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]

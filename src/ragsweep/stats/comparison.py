@@ -104,7 +104,7 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """The configs that are not shown worse than any other, nor than the declared baseline.
+        """The configs that are not shown worse than any other, nor than the reference.
 
         The best is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add up to 5
         %.

@@ -17,15 +17,15 @@ from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of a result: better than the declared baseline, the baseline itself, neither; no baseline; no choice."""
+"""Kinds of a result: the choice is better than the baseline; is the baseline; is neither; no baseline; no choice."""
 
 
 class SweepEvidence(NamedTuple):
     """The other configs by verdict, and the questions needed to show an unproven lead of the choice."""
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
-    over: int | None = None  # the row that the choice leads over
-    needed: int | None = None
+    over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
+    needed: int | None = None  # None if unknown, or without such a lead
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class SweepConclusion:
     evidence: SweepEvidence = field(default_factory=SweepEvidence)
     audits: Audits = field(default_factory=Audits)
     holdout_views: int = 0  # uses of these holdout questions so far
-    holdout_configs: int = 0  # evaluated on them by this sweep
+    holdout_configs: int = 0  # number of configs that this sweep evaluated on them
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that decides."""
+        """The comparison that decides: that of the finalists, else of the sweep's own configs."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property

@@ -79,7 +79,7 @@ SERVED = Success()
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Resolve the key ``success`` of a config, with defaults.
 
-    The default metric is the objective, if it scores answers and needs no context.
+    The default metric is the objective, if it has a direction, scores answers and needs no context; else ``METRIC``.
 
     Raises:
         ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
@@ -156,7 +156,7 @@ def refuses_all(result: Result) -> int:
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:
-    """Return the two-sided p-value of a difference between two paired shares.
+    """Return the two-sided p-value of a difference of two paired shares, from the counts of pairs that differ.
 
     Of the pairs that differ, half would go either way by chance: twice the smaller tail of the binomial distribution
     with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated

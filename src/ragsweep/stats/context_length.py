@@ -13,7 +13,7 @@ LENGTHENING = ("top_k", "context_budget")
 """Keys that only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with context length; prefixes (context_ndcg_exponential, too)."""
+"""Prefixes of the metrics that rise with context length (so context_ndcg_exponential is one of them)."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
@@ -23,10 +23,10 @@ LONGER = 1.5
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys by which one context is a prefix of the other, if the metric can only rise with its length.
+    """Return the keys that make one config's context longer, if this can only raise the metric.
 
-    The metric is one of ``RISING``, the configs differ in nothing else, and no question's score contradicts it. Empty
-    otherwise.
+    That is, if the metric is one of ``RISING``, the configs differ in nothing else (so that the longer context begins
+    with the shorter one), and no question's score contradicts it. Empty otherwise.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -42,7 +42,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another's, if that can only raise the metric."""
+    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 

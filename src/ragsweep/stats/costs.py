@@ -61,7 +61,10 @@ class ConfigCosts:
         return latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
-        """Compare the costs of ``row`` (row 1 of the result) with those of ``other`` (row 0); None for a quantile."""
+        """Compare the costs of ``row`` (row 1 of the result) with those of ``other`` (row 0).
+
+        None for a quantile, and for a cost that some config has too few scores of.
+        """
         matrix = self._matrices[name]
         if matrix is None:
             return None

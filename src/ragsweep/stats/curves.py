@@ -21,7 +21,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Point:
-    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and its share in cross-validation.
+    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often it is ``chosen``.
 
     ``chosen`` is the share of training sets (nine tenths of the questions, clusters whole) in which this value has the
     best mean; NaN with fewer than ten clusters.
@@ -41,7 +41,7 @@ class Curve:
 
     ``flat`` is the range of values around the best that are not shown worse. ``chosen`` is the value that
     cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean of such
-    a choice on unseen questions, below ``best_mean`` by the optimism of the choice.
+    a choice on unseen questions, worse than ``best_mean`` by the optimism of the choice (NaN with so few clusters).
     """
 
     parameter: str
@@ -61,7 +61,7 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
 
     Args:
         results: Results of a sweep.
-        parameter: As in ``Run.parameters``, such as ``retriever.alpha``.
+        parameter: The parameter's name as in ``Run.parameters``, such as ``retriever.alpha``.
         metric: The metric's name.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)

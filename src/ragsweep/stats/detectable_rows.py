@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Planned(NamedTuple):
-    """A metric to plan for: the variance of its differences, and the difference to detect."""
+    """A metric to plan for: the variation of its differences, and the difference to detect (``effect``)."""
 
     metric: str
     variation: Variation
@@ -43,7 +43,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return the differences that one metric can show; ``effect`` None is the default (``worth_finding``)."""
+    """Return the differences that one metric can show, as a row; ``effect`` None: the default (``worth_finding``)."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
@@ -72,7 +72,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return two rows of scores; for one config, rows whose difference has the variance implied by CORRELATION."""
+    """Return the matrix; a single row gets a second one, whose differences from it vary as CORRELATION implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]
@@ -81,7 +81,10 @@ def paired(matrix: Matrix) -> Matrix:
 
 
 def plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield one row per kind of change: the detectable difference, and the size of a set that detects the effect."""
+    """Yield one row per kind of change: the detectable difference, and the size of a set that detects the effect.
+
+    ``price`` is the cost of annotating one question; without it, the costs in the rows are None.
+    """
     for kind, spread in one.variation.spreads.items():
         correlation = one.variation.correlation
         needed = questions_for(one.effect, spread, correlation, design)

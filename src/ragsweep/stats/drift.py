@@ -77,7 +77,7 @@ class ClusteredSample(NamedTuple):
 
 
 class EstimateInterval(NamedTuple):
-    """An estimate and the ends of its interval."""
+    """An estimate and the ends of its two-sided interval at the level 1 - ``alpha``; NaN if unknown."""
 
     estimate: float
     low: float

@@ -45,8 +45,8 @@ class StageLoss:
 class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
-    ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the pieces of evidence that
-    would enter and leave. ``bound``: an upper bound; actual configs may gain less.
+    ``recall`` is that at ``cutoff`` after the change, ``gain`` the resulting increase; ``recovered`` and ``dropped``
+    count the pieces of evidence that would enter and leave. ``bound``: an upper bound; actual configs may gain less.
     """
 
     change: str  # the stage that changes

@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 
 def audited_metrics(result: Result) -> tuple[str, ...]:
-    """List the metrics by which a result's legs were scored, starting with the objective if it is one."""
+    """List the metrics by which a result's legs were scored, starting with the objective if it is among them."""
     traces = read_traces(result)
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
@@ -178,7 +178,10 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
-    """Return up to ``most`` slices where a leg alone is better than the config, by the first metric that has any."""
+    """Return the worst slice where a leg alone is notably better than the config, by the first metric that has any.
+
+    Others among the first ``most`` follow if they are significant. None if there is no such slice.
+    """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)
         if audit and (worst := audit.worst_slices):

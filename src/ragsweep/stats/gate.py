@@ -70,7 +70,7 @@ class Condition(NamedTuple):
 class Check:
     """One condition, for all questions or in one slice.
 
-    ``needed`` is the number of such questions that would decide in four of five cases if the two were equal; None if
+    ``needed`` is the number of such questions that would decide in four of five cases for equal configs; None if
     unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
     the baseline among several, "" without one. If human labels correct a judge, ``judged`` is the decision by its
@@ -79,10 +79,10 @@ class Check:
 
     condition: Condition
     unit: str
-    label: str
+    label: str  # of the slice; "" for all questions, ``EACH`` for a check question by question
     value: str
     found: noninferiority.Gate
-    small: bool = False
+    small: bool = False  # whether it is a slice of fewer than 20 questions
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
@@ -98,7 +98,7 @@ class Check:
 
 
 def check_same_coverage(before: Result, after: Result) -> None:
-    """Raise InputError if one config may leave more questions unscored than the other."""
+    """Raise InputError if ``coverage``, the least share of questions with a score, differs between two configs."""
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
@@ -130,7 +130,10 @@ class Scope(NamedTuple):
 
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
-    """Check a condition on all chosen questions of the scope and in each slice, or question by question."""
+    """Check a condition on all chosen questions of the scope and in each slice, or question by question.
+
+    Raises InputError if the scope has human labels of the metric, but a config has none that counts.
+    """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
@@ -263,5 +266,5 @@ def _texts(questions: QuestionResults) -> dict[str, str]:
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Format the first few names."""
+    """Format the first five names; "..." stands for the rest."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

@@ -28,11 +28,11 @@ TINY = 1e-9
 
 
 class Items(NamedTuple):
-    """The item statistics of questions; columns are (questions,), NaN where all configs have the same score.
+    """The item statistics of questions; columns are (questions,).
 
-    ``difficulty``: 1 less the mean. ``discrimination``: the correlation with the mean of the other questions, over the
-    configs, ``low`` and ``high`` its 95 % interval by Fisher's z. ``information``: see ``item_information``; 0 where
-    all configs have the same score.
+    ``difficulty``: 1 less the mean. ``discrimination``: the correlation over the configs with the mean of the other
+    questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information``: see
+    ``item_information``. Where all configs have the same score, ``information`` is 0 and the correlation is NaN.
     """
 
     difficulty: Doubles
@@ -49,7 +49,7 @@ class Suspect(NamedTuple):
     interval of its discrimination is below 0.
     """
 
-    question: int
+    question: int  # its index
     good: int
     others: int
     failed_by_best: bool

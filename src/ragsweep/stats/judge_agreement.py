@@ -57,7 +57,7 @@ def measure(
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
         threshold: The score from which a verdict or a label passes.
-        sources: Question -> its cluster.
+        sources: Question -> its cluster; None: each question is its own.
         reasons: Question -> why it has no verdict.
 
     Raises:

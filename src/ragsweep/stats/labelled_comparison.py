@@ -63,7 +63,7 @@ class CorrectedMeans:
         return self.corrected if self.matrix.higher_is_better else -self.corrected
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is above that of ``other``."""
+        """Return the probability that the true mean of ``row`` is above that of ``other``; NaN with too few labels."""
         gain, error = self._difference(row, other)
         return math.nan if math.isnan(error) else float(NormalDist().cdf(gain / error)) if error else 0.5
 
@@ -72,7 +72,7 @@ class CorrectedMeans:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)

@@ -30,9 +30,9 @@ class Agreement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Quality of sets chosen on one half of the configs in ranking the other half; means over the divisions.
+    """Quality of sets ``chosen`` on one half of the configs in ranking the other half; mean over the divisions.
 
-    ``random``: random sets of the same size, with the ends of 90 % of them.
+    ``random`` is the mean for random sets of the same size; 90 % of these are between ``low`` and ``high``.
     """
 
     chosen: Agreement
@@ -43,10 +43,11 @@ class Estimate(NamedTuple):
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Choose questions greedily by the gain in correlation between their sum and the sum of all questions.
+    """Choose ``size`` questions greedily, so that their sum and the sum of all questions correlate over the configs.
 
     Returns their sorted indices. Covariances of different questions are halved. Each category has its share of the
-    places; a cluster has at most its own, rounded up, while others are available. The indices ``given`` are included.
+    places; a cluster has at most its share, rounded up, while others are available. ``categories`` has each question's
+    category, ``given`` the indices of questions to include.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)

@@ -43,7 +43,7 @@ class Family:
     baseline: str | None = None
 
     def compare(self, first: Result, second: Result, metric: str) -> PairComparison:
-        """Compare the second config with the first by one metric."""
+        """Compare the second config with the first by one metric, corrected for the comparisons in the family."""
         members = [one for one in self.results if one is first or one is second or self._is_member(one, metric)]
         matrix, unit = score_matrix(members, metric), first.summaries.metrics[metric].unit
         compared, rows = transform_amounts(matrix, unit), (members.index(first), members.index(second))

@@ -8,7 +8,7 @@ from ragsweep.core.results import DROPPED, Result, Summaries
 
 
 class Saved(NamedTuple):
-    """The savings of a race: questions (``of`` is questions times configs), calls, and money (NaN if unknown).
+    """The savings of a race: questions (out of ``of``, questions times configs), calls, and money (NaN if unknown).
 
     Calls and money are extrapolated from the evaluated questions to the others. ``needed`` is the number of calls
     that the sweep would need without a race.

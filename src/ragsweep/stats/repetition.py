@@ -60,7 +60,7 @@ class VarianceShares:
         return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
-        """Return the number of repetitions that narrow the interval as much as a multiple, ``questions``, of questions.
+        """Return the number of repetitions that narrow the interval as much as ``questions`` times as many questions.
 
         None if no number does, or if the effect of repetitions is unknown.
         """
@@ -88,7 +88,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     by number, as they share seeds and, where the context is the same, answers.
 
     Args:
-        results: One or two; the baseline first.
+        results: The result of one config, or of two, the baseline first.
         matrix: Their scores of a metric, in rows of the same order.
         share: Share of the baseline's scores that the others are compared with.
     """

@@ -27,18 +27,18 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """The numbers of questions without a score: by reason, skipped (lacking a requirement of the metric), and failed.
+    """The numbers of questions without a score; ``counts`` has them by reason.
 
-    ``broken`` counts the failed questions that would otherwise have had a score, ``unanswered`` those of them without
-    an answer, to which the metric might not have applied; ``settled`` counts those to which it does not apply because
-    of the answer.
+    ``skipped`` lack a requirement of the metric; all others are ``failed``. Of these, ``broken`` could not be measured;
+    ``unanswered`` are broken and without an answer, so that the metric might not have applied. ``settled``, skipped or
+    failed, leave nothing to measure because of what was retrieved or answered.
     """
 
     counts: Mapping[str, int]
     skipped: int
     failed: int
     broken: int
-    broken_weight: float
+    broken_weight: float  # sum of the weights of the broken questions
     unanswered: int
     settled: int
 

@@ -24,8 +24,9 @@ TIE = 1e-6
 class SelectionBias(NamedTuple):
     """The selection bias of the highest mean, in the metric's unit and direction.
 
-    ``observed`` is the winner's mean, ``optimism`` its selection bias (positive if it looks too good, in either
-    direction), ``crossfitted`` the mean without it: both NaN if the clusters are not ``enough``.
+    ``winner`` is the winner's row, ``observed`` its mean, ``optimism`` the bias of that mean (positive if it looks too
+    good, whether high or low is better), ``crossfitted`` the mean without the bias. With too few clusters ``optimism``
+    and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -46,8 +47,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
     The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the bias
-    is its mean deficit there, times the square root of .9, because the bias on nine tenths of the questions is larger
-    by that factor. Averaged over 20 divisions.
+    is its mean deficit there, times the square root of .9, because the bias is smaller by that factor on all questions
+    than on nine tenths of them. Averaged over 20 divisions.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -63,7 +64,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def choices_by_fold(matrix: Matrix) -> Doubles:
     """Return, for each config, the share of the folds for which it is the best config on the other nine folds.
 
-    Ties share a fold equally. The folds are those of :func:`selection_bias`; NaN if clusters are not ``enough``.
+    Ties share a fold equally. The folds are those of :func:`selection_bias`; NaN with too few clusters.
     """
     folds = _folds(matrix)
     if folds is None:

@@ -20,7 +20,7 @@ Numbers = NDArray[np.int64]
 FEWEST = 10
 """Minimum effective clusters for an estimate of the spread."""
 TAIL = 0.02
-"""The two-sided tail at which degrees of freedom are fitted: between one 95 % interval's and that of many."""
+"""The two-sided tail at which degrees of freedom are fitted, between those of one 95 % interval and of many."""
 BISECTIONS = 40
 NODES = 768
 """Nodes of the integral; its error is below 1e-6 for the layouts of the tests."""
@@ -36,7 +36,7 @@ def effective_clusters(sizes: Doubles) -> float:
 
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
-    """Return whether questions (questions,) come from enough clusters, numbered from 0, to estimate a spread."""
+    """Return whether there are enough clusters to estimate a spread; ``clusters`` has each question's, from 0."""
     return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
@@ -53,9 +53,9 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
     single question, where it is undefined.
 
     Args:
-        deviations: From each row's mean (rows, questions).
-        sums: Of the deviations by cluster (rows, clusters).
-        sizes: Questions of each cluster.
+        deviations: Deviation of each score from its row's mean (rows, questions).
+        sums: Sums of the deviations by cluster (rows, clusters).
+        sizes: Number of questions of each cluster.
     """
     questions, clusters = deviations.shape[1], len(sizes)
     total = np.square(deviations).sum(axis=1)
@@ -84,8 +84,8 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
     sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The
     degrees of freedom are those of the Student's t whose 99 % quantile is that of the t statistic; never more than
-    Satterthwaite's for independent scores, NaN where the clusters are not :func:`enough`. With clusters of one size the
-    factor is G / (G - 1) and the degrees are G - 1.
+    Satterthwaite's for independent scores, NaN where the clusters are not :func:`enough`. With G clusters of one size
+    the factors are G / (G - 1) and the degrees G - 1.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares

@@ -25,7 +25,7 @@ ROUNDED = 0.01
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
-    """Return the fewest clusters to remove so that the intervals of the others are usable, largest first.
+    """Return the fewest clusters to remove so that intervals over all other questions are usable, largest first.
 
     Intervals are usable if differences from the row ``baseline`` have the degrees of freedom of ten equal clusters: a
     single question with a fifth of the traffic leaves one or two, and an arbitrarily wide interval. Empty if none

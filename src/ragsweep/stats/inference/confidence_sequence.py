@@ -42,7 +42,7 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     """Return the logarithm of the capital after each cluster: (rows, clusters).
 
     A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024), with fixed stakes and the mean
-    of their capitals, so that the questions' order has no effect unless the rival changes. A question multiplies a
+    of their capitals, so that the questions' order affects only the leader (``deficits``). A question multiplies a
     capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
     bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. Valid if clusters
     are independent draws; where a bet was scaled down, a config's gain must also be independent of the number of
@@ -65,7 +65,7 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return the logarithm of the largest capital so far (rows, clusters): non-negative and non-decreasing."""
+    """Return the largest logarithm so far, at least 0, of a capital from ``betting``: (rows, clusters)."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 

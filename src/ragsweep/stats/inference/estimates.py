@@ -21,7 +21,7 @@ LEVEL = 0.95
 class Differences:
     """Each config minus the baseline: arrays with one number per config, in the metric's unit and own direction.
 
-    If less is better, a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
+    If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
     ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
@@ -64,8 +64,8 @@ class Differences:
     def confirmed(self) -> Flags:
         """The configs whose difference is confirmed by the exact tests.
 
-        If few questions differ, an interval may exclude 0 although random signs would do so too often: the bootstrap is
-        only an approximation there, whereas these tests are exact.
+        The tests are the randomisation test and, with few differing questions, Wilcoxon's. The interval is then only an
+        approximation, and may exclude 0 although random signs would often give as large a difference.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)
@@ -92,8 +92,8 @@ class Power:
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is the median over configs that differ from the
-    baseline. All are NaN with fewer than ten effective clusters (``note``), as are the numbers of a config that never
-    differs. ``alone`` is ``typical`` for a comparison of only two configs.
+    baseline. All are NaN with fewer than ten effective clusters (``note``), as are the numbers of a config whose
+    difference does not vary. ``alone`` is ``typical`` for a comparison of only two configs.
     """
 
     detectable: Doubles
@@ -119,7 +119,7 @@ class Slice:
     label: str
     value: str
     questions: int
-    small: bool
+    small: bool  # whether it has fewer than 20 questions
     estimate: Doubles
     low: Doubles
     high: Doubles
@@ -156,13 +156,13 @@ class Slice:
 class Reversal(NamedTuple):
     """A config (its row) that is better than the baseline on average, but worse in one slice.
 
-    ``exposed``: a gain too rare to have been observed could undo the latter.
+    ``exposed``: a gain too rare to have been observed could undo the loss in the slice.
     """
 
     config: int
     label: str
     value: str
-    small: bool
+    small: bool  # whether the slice has fewer than 20 questions
     exposed: bool = False
 
 
@@ -183,8 +183,8 @@ class Part:
 class Concentration:
     """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
-    Each part has intervals at its own level, which hold together less often. The difference over all questions is the
-    sum of the parts' differences times their shares.
+    The intervals of one part hold together at their level, those of all parts less often. The difference over all
+    questions is the sum of the parts' differences times their shares.
     """
 
     dominating: tuple[Part, ...]

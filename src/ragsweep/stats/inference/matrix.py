@@ -43,7 +43,7 @@ class Matrix:
 
     @property
     def declines(self) -> tuple[int, ...]:
-        """The number of declined answers of each config, which have the worst score."""
+        """Each config's number of declined answers, all of which have the worst score."""
         return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
 
     @property
@@ -98,7 +98,7 @@ def relative(weights: Doubles) -> Doubles:
 
 
 def number_clusters(names: NDArray[np.generic]) -> Numbers:
-    """Return the index of each question's cluster, from 0 in the order of the names."""
+    """Number the clusters from 0 in the sorted order of their names; ``names`` has the cluster of each question."""
     return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
 
 
@@ -113,7 +113,7 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 
 
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
-    """Return the scores to compare: natural logarithms if ``has_ratios``, else the matrix unchanged.
+    """Return the matrix of the scores to compare: natural logarithms if ``has_ratios``, else the matrix unchanged.
 
     The mean logarithm is subtracted, so that neither the unit (seconds or milliseconds) nor the order has an effect.
     """

@@ -67,7 +67,7 @@ def bound(
 
 
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
-    """Return the quantile of the largest resampled deviation of any row (rows, clusters); 0 for no rows.
+    """Return the ``level`` quantile of the largest resampled deviation of any row (rows, clusters); 0 without rows.
 
     In standard errors as if they were known; :func:`critical_value` allows for estimated ones.
     """
@@ -79,7 +79,7 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
 
 
 def critical_value(largest: float, degrees: float) -> float:
-    """Return the half-width of an interval in estimated standard errors; NaN without degrees of freedom."""
+    """Convert ``largest_deviation`` to a half-width in estimated standard errors; NaN for less than one degree."""
     return as_student(largest, degrees) * (1 + ROUNDING)
 
 

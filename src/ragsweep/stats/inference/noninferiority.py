@@ -160,15 +160,15 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision by the interval of the slack; an end within rounding of 0 counts as 0."""
+    """Return the decision by the interval of the slack; an end within rounding of slack or margin counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
 
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
-    """Decide by the corrected slack, ``sign * contrast + offset``; inconclusive without enough labels.
+    """Decide by the slack corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
-    Each end is at least as far from the slack as in ``judged``, which allows for losses too rare to have been observed.
+    Each end is at least as far from the slack as in ``judged``, the gate without labels, which allows for rare losses.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))

@@ -112,7 +112,7 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 
 
 def each_level(differences: Differences) -> float:
-    """Return the level of each single interval of a sweep; ``LEVEL`` if none has a width.
+    """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
     Because all hold together, it is above .95: among many, a difference must be larger to be shown.
     """
@@ -150,7 +150,7 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 
     ``spread`` is the standard deviation of the paired differences per question, in the same unit. The smallest n, at
     least ten, whose detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger. None
-    above ``MOST``, for an effect of 0 and without a spread.
+    above ``MOST``, for an effect of 0, and for a spread of NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
@@ -177,7 +177,7 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 
 
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
-    """Compare each run of a config with the previous one; ``repeats`` has their scores (questions,), NaN if missing.
+    """Compare each run of a config with the previous one; ``repeats`` has each run's scores, NaN if missing.
 
     The difference between two runs of the same config is the noise floor: a smaller difference between two configs
     means nothing, regardless of the number of questions. A deterministic stage has a floor of 0.

@@ -63,7 +63,7 @@ def prediction_powered(
         signs: Sign of each row in the contrast.
         level: Level of the interval.
         settled: Scores known without labels (rows, questions), NaN elsewhere; 0 in both rows if two configs gave the
-        same answer. The settled questions of a row are a stratum: the labels correct the others.
+        same answer. Only the other questions are corrected by labels.
     """
     case = _Case.of(matrix, labels, np.asarray(signs, dtype=np.float64)[:, None], settled)
     everything = float(case.signs[:, 0] @ matrix.values.mean(axis=1)) if matrix.questions else math.nan

@@ -95,7 +95,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
         rows: Differences of each question (rows, questions).
         clusters: Cluster of each question, numbered from 0.
         shown: Flags of the rows in question; the others are not exposed.
-        most: How far one question can fall, and rise (`largest_losses`).
+        most: How far one question can fall, and rise (``largest_losses``).
         allowed: One-sided p-value below which a direction is upheld.
     """
     exposed = np.zeros(len(rows), dtype=bool)
@@ -123,7 +123,7 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
     """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
 
-    Below 0 if that chance is above ``allowed``.
+    Below 0 if the chance of no gain is above ``allowed``.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)

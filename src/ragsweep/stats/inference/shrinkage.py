@@ -35,7 +35,7 @@ class Groups(NamedTuple):
     ``shares`` are its means in each group. Arrays of pairs have the upper group first.
     """
 
-    chances: Doubles  # (divisions,)
+    chances: Doubles  # (divisions,): posterior probability of each
     uppers: Numbers  # (divisions,): configs of the upper group
     centres: Doubles  # (2, divisions): mean of each group
     weights: Doubles  # (2, divisions, spreads): posterior probability of each spread

@@ -40,7 +40,7 @@ def by_slice(
         baseline: The row that the others are compared with.
         level: Simultaneous level of all intervals.
         resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
-        rising: Flags of the configs that, by the metric's definition, cannot be worse on any question.
+        rising: Flags of the configs that by definition cannot be worse on any question, and so are not ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
@@ -67,9 +67,9 @@ def by_slice(
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
-    """Find the configs that are better on average but seem worse in a slice, both beyond chance, slice by slice.
+    """Find the configs that are better than the baseline on average, but seem worse in a slice, both beyond chance.
 
-    ``rows`` has the row of ``overall`` of each config of the slices; None if they have all rows.
+    In the order of ``slices``. ``rows`` has the row of ``overall`` of each config of a slice; None: they have all rows.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(
