@@ -14,7 +14,7 @@ from ragsweep_golden.evidence.quotes import best_sentence, rank_by_language
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, write_rows, write_whole
 
-PROPOSED = 8  # number of proposed passages
+PROPOSED = 8  # maximum proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
@@ -36,7 +36,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return the gold entry of a question whose evidence, ``passage``, the person ``who`` chose; ``answer`` may be ""."""
+    """Return the gold entry of a question with the ``passage`` that the person ``who`` chose; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()

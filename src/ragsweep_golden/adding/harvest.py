@@ -121,7 +121,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries, with the best sentence by BM25, if any, as evidence; ``has_weights``: weight by frequency."""
+    """Return silver entries, with the best sentence by BM25 (if any) as evidence; ``has_weights``: weight by count."""
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):

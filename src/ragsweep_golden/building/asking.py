@@ -78,7 +78,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Generate questions of the six unanswerable types; a question that a chunk may answer gets the status rejected."""
+        """Generate questions of the six unanswerable types; one that a chunk may answer gets the status rejected."""
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):

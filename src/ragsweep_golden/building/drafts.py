@@ -120,7 +120,7 @@ class Sources:
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the indices of the chunks that overlap a draft's evidence, else of its source chunk; empty without both."""
+        """Return the indices of the chunks that overlap a draft's evidence, else of its source chunk, if any."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -129,14 +129,14 @@ class Sources:
         return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
 
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
-        """Return for each draft the indices of the ``LISTED`` best chunks by BM25 for its text in ``texts``, best first."""
+        """Return for each draft the indices of the LISTED best chunks by BM25 for its text in ``texts``."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
 
 
 class WantedSet(NamedTuple):
-    """The composition of a set: its number of questions, the share of unanswerable ones, and the quotas of both kinds.
+    """The composition of a set: its number of questions, and the share of unanswerable ones among them.
 
-    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of these.
+    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
     ``minimums``: minimum count per unanswerable type.
     """
 

@@ -63,7 +63,10 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase, cached or computed; report them to ``done`` with the set that ``as_entries`` makes."""
+        """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them.
+
+        ``as_entries`` makes the entries of the set at this point from the rows.
+        """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
@@ -169,6 +172,6 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate the answers of ``made`` by the chunks of their evidence; ``others``, unanswerable, were checked before."""
+    """Validate the answers of ``made`` by the chunks of their evidence; ``others`` are unanswerable, checked before."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

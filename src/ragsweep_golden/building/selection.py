@@ -81,7 +81,7 @@ def _traits(entry: Entry) -> _Traits:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose up to ``count`` greedily: by the gates' needs (multi-fact, hard questions), then quotas, chunks and mix."""
+    """Choose at most ``count`` greedily: by the gates' needs (multi-fact, hard questions), then quotas, chunks, mix."""
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []
@@ -133,7 +133,7 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
 def select(
     entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Choose the set from the entries that pass the gates; return a row per entry, with the reason if not chosen."""
+    """Choose the set from the entries that pass the gates; return a row per entry, with a reason if not chosen."""
     subject = Subject(entries, sources.corpus, sources.spans)
     subject = subject if embed is None else subject.with_vectors(embed)
     reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}

@@ -100,7 +100,7 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
-    """Return a CSV table with one row per piece of evidence (one if there is none), and one column per label."""
+    """Return a CSV table with a row per piece of evidence, or per question without any, and a column per label."""
     own = {*QUESTION_COLUMNS, *EVIDENCE_COLUMNS}
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)
     notes = Counter[str]()

@@ -33,7 +33,7 @@ def filled_fields(entry: Entry) -> Iterator[str]:
 
 
 def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
-    """Count the entries with each field that is filled but not in ``kept``; "labels." in it keeps all labels."""
+    """Count the entries with each filled field that is not in ``kept``, where "labels." stands for all labels."""
     return Counter(
         name
         for entry in entries
