@@ -23,7 +23,7 @@ from ragsweep_serving.steps import StepClock, TimedStep, ranking_nodes, top_scor
 
 
 class ServedPassage(NamedTuple):
-    """One chunk of a context: its document, the span of its text in it, and its score."""
+    """One chunk of a context: the id of its document, its span there in characters, its text and its score."""
 
     document: str
     start: int
