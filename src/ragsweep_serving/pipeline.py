@@ -33,7 +33,7 @@ class ServedPassage(NamedTuple):
 
 
 class RankedStep(NamedTuple):
-    """The result of a ranking step: the first chunks, the top score and its gap to the second; NaN if missing."""
+    """The result of a ranking step: the first ``top_k`` chunks, top score and gap to the second (NaN if missing)."""
 
     found: list[ServedPassage]
     top_score: float

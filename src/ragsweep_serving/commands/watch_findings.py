@@ -46,7 +46,7 @@ class Watch:
     """The comparison of one version's requests since a time with its evaluation."""
 
     version: ModelVersion
-    since: float
+    since: float  # seconds since the epoch
     requests: Requests
     reference: Reference
     drifts: Sequence[Drift]
