@@ -26,7 +26,7 @@ PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query",
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
-    """Yield the whole values needed to answer a question; the corpus is a separate file."""
+    """Yield the nodes of the values needed for any question (chunks, indexes); the corpus is a separate file."""
     ends = [graph.context, graph.chunks, *(node for node in (graph.answer, graph.route, graph.query) if node)]
     yield from (node for node in walk(ends) if node.kind == "whole" and node.stage != SOURCE)
 
@@ -40,7 +40,7 @@ def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
 def write_bundle(
     folder: Path, config: Mapping[str, Any], corpus: Corpus, graph: ConfigGraph, executor: Executor
 ) -> None:
-    """Write a bundle; stored stages are reused. The manifest covers the files already in the folder."""
+    """Write a bundle; stored stages are reused. The manifest also covers the files already in the folder."""
     (folder / STAGES).mkdir(parents=True)
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     with (folder / CORPUS).open("w", encoding="utf-8") as file:
@@ -101,7 +101,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Read manifest and corpus; ``names`` and errors as for ``read_manifest``."""
+        """Read manifest and corpus. Verifies the files ``names`` and raises InputError as ``read_manifest`` does."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]

@@ -18,7 +18,7 @@ from ragsweep_serving.tracing import TraceQueue, describe, describe_failure
 
 
 class ShippedConfig(PythonModel):
-    """Answer each row of a table with a column ``question`` and, for conversations, a column ``history``."""
+    """A model that answers each row of a table with a column ``question`` and, for conversations, ``history``."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle."""
@@ -31,9 +31,9 @@ class ShippedConfig(PythonModel):
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):
-        """Return a row for each question: query, context, answer and milliseconds.
+        """Return a row for each question: query, context, answer, abstained, failed, tokens and milliseconds.
 
-        A row whose question or history has a wrong type gets the reason as ``failed``; the others are answered.
+        A question or history of a wrong type is not answered, and its row has the reason as ``failed``.
         """
         return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
 

@@ -23,7 +23,7 @@ from ragsweep_serving.steps import StepClock, TimedStep, ranking_nodes, top_scor
 
 
 class ServedPassage(NamedTuple):
-    """One chunk of a context: its document, the span of its text in it, and its score."""
+    """One chunk of a context: the id of its document, its span there in characters, its text and its score."""
 
     document: str
     start: int
@@ -33,7 +33,7 @@ class ServedPassage(NamedTuple):
 
 
 class RankedStep(NamedTuple):
-    """The result of a ranking step: the first chunks, the top score and its gap to the second; NaN if missing."""
+    """The result of a ranking step: the first ``top_k`` chunks, top score and gap to the second (NaN if missing)."""
 
     found: list[ServedPassage]
     top_score: float

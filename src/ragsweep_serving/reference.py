@@ -53,7 +53,7 @@ class Reference:
 
     @classmethod
     def read(cls, folder: Path) -> Reference:
-        """Read the reference of a bundle whose manifest covers it."""
+        """Read the reference of a bundle; its digest must have been verified before."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
         given = document.pop("numbers")
         numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
@@ -86,8 +86,8 @@ def write_reference(
 ) -> None:
     """Write the reference and the words of the corpus to a bundle.
 
-    ``names`` are the model's name, the bundle's id and the share of traced requests; ``at`` is the config's
-    graph and the executor of its stages; stages that are not stored are computed.
+    ``names`` are the model's name, the bundle's id and the share of traced requests; ``at`` is the config's graph
+    and the executor of its stages, which computes stages that are not stored.
     """
     known = corpus_words(dataset.corpus)
     (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")

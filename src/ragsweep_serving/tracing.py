@@ -76,7 +76,7 @@ class TraceQueue:
 
 
 def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
-    """Describe an answered request; ``asked`` is the question and its history."""
+    """Describe an answered request, which ``began`` at a time in seconds since the epoch."""
     (question, history), answer = asked, found.answer
     said: dict[str, Any] = {}
     if answer:
@@ -98,7 +98,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
 
 
 def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
-    """Describe a request that ended with an exception."""
+    """Describe a request that ended with an exception, ``fault``; otherwise as ``describe``."""
     question, history = asked
     turns = [{"role": turn.role, "text": turn.text} for turn in history]
     milliseconds = 1000 * (time.time() - began)

@@ -49,7 +49,7 @@ class Lack(NamedTuple):
 
 @dataclass(frozen=True)
 class Requests:
-    """Traces as columns that correspond to the reference's."""
+    """Traces as columns that correspond to the columns of ``Reference``."""
 
     traces: Sequence[ServedTrace]
     known: frozenset[str]  # the words of the corpus
@@ -71,7 +71,10 @@ class Requests:
 
     @cached_property
     def numbers(self) -> dict[str, list[float]]:
-        """The reference's numbers, of the requests; one that failed at once has only ``failed`` and ``unknown``."""
+        """The requests' numbers, named as in ``Reference``; NaN if missing.
+
+        A request that failed at once has only ``failed`` and ``unknown``.
+        """
         ended = [not one.failed or one.answer is not None or bool(one.steps) for one in self.traces]
         rows = [
             {
@@ -115,7 +118,7 @@ class RequestComparison:
     stale: Sequence[float] | None = None
 
     def drifts(self, alpha: float) -> list[Drift]:
-        """Compare all quantities together; see `stats.drift.compare`."""
+        """Compare all quantities; any interval misses with probability ``alpha`` at most, see `stats.drift.compare`."""
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
@@ -199,7 +202,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return the numbers that a threshold can refer to, with 95 % intervals."""
+        """Return the numbers that a threshold can refer to, by name, with 95 % intervals; only measured ones."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):

@@ -14,11 +14,11 @@ from ragsweep_golden.evidence.quotes import best_sentence, rank_by_language
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, write_rows, write_whole
 
-PROPOSED = 8  # number of proposed passages
+PROPOSED = 8  # maximum proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
-    """Return, for each question, the best sentence of each of its ``count`` best chunks by BM25, deduplicated."""
+    """Return for each question the best sentences of its ``count`` best chunks by BM25; empty if no chunk matches."""
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
@@ -36,7 +36,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return a gold entry: a question with the evidence that the person ``who`` chose."""
+    """Return the gold entry of a question with the ``passage`` that the person ``who`` chose; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()
@@ -55,9 +55,9 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 
 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry as ``append_entries`` does, or add its evidence to the entry of the same question.
+    """Add an entry to a golden file, or merge it into the entry of the same question, which must lack evidence.
 
-    Raises InputError also if the entry of the question has evidence or is unanswerable.
+    Raises InputError for faults of the file, and if the entry of the question has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     for number, (other, question) in enumerate(read):
@@ -73,9 +73,9 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
 
 
 def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
-    """Add entries to a golden file atomically; a missing file is created.
+    """Add entries at the end of a golden file atomically; a missing file is created.
 
-    Raises InputError for faults of the file.
+    Raises InputError as ``read_file`` does.
     """
     text = ""
     if path.exists():
@@ -86,7 +86,7 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the golden file to extend. Raises InputError for faults, and for a format other than JSON lines."""
+    """Read the golden file to extend. Raises InputError for faults, and unless it is plain JSON lines."""
     read = read_set(path)
     if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
         raise InputError(f"{path}: to add questions, convert it to plain JSON lines")

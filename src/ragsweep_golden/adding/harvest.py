@@ -35,12 +35,12 @@ class Asked(NamedTuple):
 
 
 class Harvest(NamedTuple):
-    """The new questions of a log, most frequent first, and the counts of the others."""
+    """The new questions of a log, most frequent first, and counts of its distinct questions."""
 
     new: list[Asked]
-    different: int  # distinct questions in the log
+    different: int  # all distinct questions of the log
     known: int  # already in the set
-    similar: int  # near-duplicates of an earlier question, or of a question of the set
+    similar: int  # near-duplicates of a more frequent question of the log, or of a question of the set
 
 
 def read_log(path: Path) -> list[str]:
@@ -65,9 +65,9 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question in an application's input: a text, an object with one, or messages; empty without one.
+    """Return the question in an application's input (a text, an object with a field of NAMES, or messages), or "".
 
-    Raises ValueError, with the field, for a text or list that spells out structure of another shape.
+    Raises ValueError, with the field if any, for a text or list that contains structure of another shape.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -86,7 +86,7 @@ def find_question(value: Any) -> str:
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Choose the questions of a log that are not in a set; blank questions are ignored.
 
-    Without ``embed``, which embeds texts as unit vectors, only questions with the same words are duplicates.
+    ``embed`` embeds texts as unit vectors, to drop near-duplicates too; None: only questions with the same words.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -121,7 +121,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries with evidence proposed by BM25; ``has_weights``: weight entries by frequency."""
+    """Return silver entries, with the best sentence by BM25 (if any) as evidence; ``has_weights``: weight by count."""
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):

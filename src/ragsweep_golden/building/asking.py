@@ -35,7 +35,7 @@ _MEANINGS = {
 
 
 def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
-    """Return a model's answers; each is stored on arrival, and equal requests share a call."""
+    """Return a model's answer to each request; answers are cached on arrival, and equal requests share a call."""
     contents = {request_key(request): request for request in requests}
 
     def compute(work: StageContext, rows: Rows) -> Packed:
@@ -54,7 +54,8 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 class ModelAsker:
     """Generates questions with a model; replies are cached by request, so that only failed calls are repeated.
 
-    ``failures`` counts the failed calls, ``faults`` the unusable replies by reason.
+    ``failures`` counts the failed calls; ``faults`` counts failed calls, unreadable replies and incomplete questions by
+    reason. The first of ``languages`` is that of documents whose language is not detected.
     """
 
     questions: BuiltPart
@@ -77,7 +78,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Generate questions of the six types; those that a chunk may answer are rejected."""
+        """Generate questions of the six unanswerable types; one that a chunk may answer gets the status rejected."""
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):

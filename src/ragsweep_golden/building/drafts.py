@@ -13,11 +13,11 @@ from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
 LISTED = 50  # number of BM25's best chunks per question, from which distractors are taken
-Span = tuple[int, int, int]  # document, start and end (exclusive) in characters
+Span = tuple[int, int, int]  # index of a document, start and end (exclusive) in characters
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document's visible text, its span in the source, and its chunk."""
+    """A sentence of a document's visible text, its span in the source, and the indices of document and chunk."""
 
     text: str
     document: int
@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or more sentences. ``answer``: verbatim, one line per sentence."""
+    """A question made from one or more sentences. ``answer`` is verbatim, one line per sentence."""
 
     question: str
     answer: str
@@ -42,8 +42,9 @@ class Candidate(NamedTuple):
 class Draft:
     """A question, its sources, and its validation.
 
-    ``document`` and ``chunk`` are the positions of the question's source; None for a question about nothing in the
-    corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before validation.
+    ``document`` and ``chunk`` are the indices of the question's source; None for a question about nothing in the
+    corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before validation; ``reason`` says why
+    a draft was rejected, ``checked`` why an unanswerable question has no answer.
     """
 
     question: str
@@ -99,8 +100,8 @@ class Sources:
 
     corpus: Corpus
     spans: Spans
-    stratum_of: Mapping[str, str]
-    strata: Mapping[str, Stratum]
+    stratum_of: Mapping[str, str]  # document id -> name of its stratum
+    strata: Mapping[str, Stratum]  # by name
     seed: int
 
     @cached_property
@@ -119,7 +120,7 @@ class Sources:
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the indices of the chunks that overlap a draft's evidence, else that of its source chunk."""
+        """Return the indices of the chunks that overlap a draft's evidence, else of its source chunk, if any."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -128,12 +129,12 @@ class Sources:
         return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
 
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
-        """Return the indices of the best chunks by BM25 for a text of each draft, best first."""
+        """Return for each draft the indices of the LISTED best chunks by BM25 for its text in ``texts``."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
 
 
 class WantedSet(NamedTuple):
-    """The composition of a set.
+    """The composition of a set: its number of questions, and the share of unanswerable ones among them.
 
     ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
     ``minimums``: minimum count per unanswerable type.

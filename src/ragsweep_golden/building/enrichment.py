@@ -24,14 +24,17 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 
 
 def difficulty(overlap: float, rank: int) -> float:
-    """Return a difficulty from 0 to 1: half by words missing from the passage, half by the passage's rank (from 0)."""
+    """Return a difficulty from 0 to 1: half by the question's words that its passage lacks, half by the passage's rank.
+
+    ``overlap`` is the share of the question's words in the passage; ``rank`` counts from 0, by BM25.
+    """
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
     """Return the entries of validated drafts, including rejected ones with their status.
 
-    Passages are ranked by the question alone, distractors by question and evidence together.
+    Chunks are ranked by the question alone for its difficulty, by question and evidence together for distractors.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])

@@ -10,7 +10,7 @@ from ragsweep_golden.building.wording import alternatives, word_set
 from ragsweep_golden.sets.entries import LANGUAGES
 
 ANSWERING = 0.8  # lowest share of a question's words in a chunk at which that chunk may answer the question
-FEWEST_WORDS = 2  # minimum content words of a specific question
+FEWEST_WORDS = 2  # minimum content words of a question that can be searched for
 
 
 class Exhaustive:
@@ -43,14 +43,14 @@ class Exhaustive:
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """Return the indices of the chunks with most of the question's content words; all if it has too few."""
+        """List the chunks with ANSWERING or more of a question's words; all for fewer than FEWEST_WORDS."""
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
             return list(range(len(self.words)))
         return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
-        """Return whether any chunk contains a text verbatim, ignoring case."""
+        """Return whether any chunk contains a text, ignoring case, accents and typography."""
         wanted = fold(text)
         return any(wanted in one for one in self._texts)
 

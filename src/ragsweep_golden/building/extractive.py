@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""Number and share of sentences above which a subject is too common for a single-fact question."""
+"""A subject in more sentences than both this number and this share of all is too common for the pattern "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -33,7 +33,7 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the complete sentences of documents' visible texts, each with a chunk that contains it; code excluded."""
+    """Return the complete sentences of documents in a language, each with a chunk that contains it; code excluded."""
     found = []
     for document in documents:
         text, form = corpus.texts[document], render(corpus.texts[document])
@@ -94,7 +94,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> its question types: the first type in the wanted mix applies, else the first."""
+"""Pattern -> its question types: the first one that the wanted mix contains applies, else the first of all."""
 _CODED = ("code_lookup",)
 
 
@@ -148,7 +148,7 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every sentence that a rule matches."""
+    """Yield a question for every sentence that a rule matches, unless it is too long or its subject too common."""
     inside = words_inside(one.text for one in found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
@@ -180,7 +180,7 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two definitions in a document that share a content word, in different chunks."""
+    """Yield a question for every two definitions that share a content word, in different chunks of a document."""
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk

@@ -28,11 +28,11 @@ PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "sele
 MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains the words of a rule-based question
 VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
 Row = dict[str, Any]
-Documents = Mapping[str, list[int]]  # language -> documents
+Documents = Mapping[str, list[int]]  # language -> indices of documents
 
 
 class Built(NamedTuple):
-    """The chosen entries, the rejected ones, and the question of each dropped one with the reason."""
+    """The chosen entries, the rejected ones, and question and reason of each valid entry that was not chosen."""
 
     entries: list[Row]
     rejected: list[Row]
@@ -51,7 +51,8 @@ class PhaseDone(NamedTuple):
 class PhaseFiles:
     """The cached results of the phases in a folder: a result is reused if the inputs of its phase are unchanged.
 
-    A result is marked as complete unless ``is_whole`` returns False; an incomplete result is recomputed next time.
+    ``made_from`` is a hash of the build's inputs; ``done`` is called after each phase. A result is marked as complete
+    unless ``is_whole`` returns False; an incomplete result is recomputed next time.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them."""
+        """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them.
+
+        ``as_entries`` makes the entries of the set at this point from the rows.
+        """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
@@ -135,7 +139,7 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose evidence BM25 ranks first and whose words occur in few documents."""
+    """Return the drafts whose source BM25 ranks first, and most of whose words occur together in few documents."""
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
     found = []
@@ -150,7 +154,7 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 def ask_unanswerable(
     sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
-    """Make questions of the six unanswerable types, each checked against all chunks."""
+    """Make questions of the six unanswerable types: those of the model, if there is one, then those by rule."""
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, numbers in documents.items():
         sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
@@ -168,6 +172,6 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate answers against the chunks of their evidence; unanswerable questions were checked on creation."""
+    """Validate the answers of ``made`` by the chunks of their evidence; ``others`` are unanswerable, checked before."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

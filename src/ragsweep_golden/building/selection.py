@@ -23,9 +23,9 @@ def drop_copies(
 ) -> tuple[list[int], dict[int, str]]:
     """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
-    ``questions`` and ``passages`` are unit vectors; without them, only literal duplicates are found. ``independent`` is
-    the lowest cosine of a near-copy. Returns the positions of the kept entries, and of the dropped ones with the
-    reason.
+    ``questions`` and ``passages`` are unit vectors: without ``questions`` only literal duplicates are found, without
+    ``passages`` no near-copies. ``independent`` is the lowest cosine of a near-copy. Returns the positions of the kept
+    entries, and position -> reason of the dropped ones.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
@@ -45,9 +45,10 @@ def drop_copies(
 
 
 def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
-    """Choose answerable and unanswerable questions, in input order.
+    """Choose the entries of the wanted set, in input order.
 
-    If there are too few unanswerable questions, the set is smaller, to keep their share.
+    Answerable questions replace missing unanswerable ones. If there are too few answerable questions, the set is
+    smaller, to keep the share of unanswerable ones.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]
@@ -80,7 +81,7 @@ def _traits(entry: Entry) -> _Traits:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose greedily by the gates' needs (multi-fact and hard questions), then by quotas, chunks and mix."""
+    """Choose at most ``count`` greedily: by the gates' needs (multi-fact, hard questions), then quotas, chunks, mix."""
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []
@@ -107,7 +108,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose the minimum of each type first, then repeatedly from the type with the fewest questions."""
+    """Choose the minimum of each type first, then repeatedly from the type with the fewest chosen questions."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }

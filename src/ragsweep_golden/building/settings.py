@@ -16,7 +16,11 @@ class Quotas(NamedTuple):
 
 
 class BuildSettings(NamedTuple):
-    """Settings of a build. ``languages``: languages of the questions; ``priorities``: stratum -> 1 to 4."""
+    """Settings of a build.
+
+    ``clusters`` is 0 if the strata are folders; ``patterns``: stratum -> patterns of document ids; ``priorities``:
+    stratum -> 1 to 4; ``independent``: lowest cosine of a question and its passage at which the question is dropped.
+    """
 
     languages: Sequence[str]
     questions: int
@@ -32,7 +36,7 @@ class BuildSettings(NamedTuple):
 
 
 def read_settings(values: Mapping[str, Any]) -> BuildSettings:
-    """Read the settings of the build. Raises ConfigError with the key of an invalid value."""
+    """Read the settings of the build from the composed config. Raises ConfigError with the key of an invalid value."""
     language, mix, strata = values["language"], values["mix"], values["strata"]
     if language not in ("auto", *LANGUAGES):
         raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")

@@ -55,10 +55,10 @@ def stands_alone(one: Candidate, language: str) -> bool:
 
 
 def is_about(question: str, page: str, language: str) -> bool:
-    """Return whether the topic is named in the question, or in the title or heading of its page.
+    """Return whether a question names its topic, alone or with ``page``, the title and heading of its source.
 
-    A definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word with
-    the question.
+    An English definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word
+    with the question; questions in other languages are not checked.
     """
     if language != "en" or not _NAMED_BY_PAGE.search(question):
         return True

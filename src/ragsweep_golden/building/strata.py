@@ -26,7 +26,7 @@ def folders(corpus: Corpus) -> dict[str, str]:
 
 
 def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the stratum of every document: the first whose pattern its id matches, else its group.
+    """Return document id -> stratum: the first of ``patterns`` with a pattern that matches the id, else the group.
 
     ``*`` in a pattern matches anything, slashes included.
     """
@@ -37,7 +37,7 @@ def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -
 
 
 def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
-    """Return the cluster of every document by k-means over unit vectors: ``cluster 1`` is the largest."""
+    """Return the name of every document's cluster by k-means over unit vectors: ``cluster 1`` is the largest."""
     import faiss
 
     count = min(count, len(vectors))
@@ -52,9 +52,9 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
 def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
     """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
 
-    Each stratum has at least the fewest questions and at most its cap, rounded up; the excess of a capped stratum goes
-    to the others, in proportion. The sum is ``questions`` if the caps allow it. Raises ConfigError for priorities other
-    than 1 to 4.
+    Each stratum has at most its cap (``quotas.cap`` per chunk, rounded up) and, below that, at least ``quotas.fewest``;
+    the excess of a capped stratum goes to the others, in proportion. The sum is ``questions`` unless the caps allow
+    fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid priorities.
     """
     for one in strata:
         if not 1 <= one.priority <= len(quotas.shares):
@@ -79,7 +79,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Map each language to the indices of its documents. Raises ConfigError if no language has any."""
+    """Map each language with documents to their indices. Raises ConfigError if there is no such language."""
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]

@@ -11,15 +11,15 @@ from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.standalone import DANGLING
 from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts, without_lead_in
 
-MOST = 100  # questions about invented names
-LONGEST_DESCRIPTION = 90
-LONGEST_RULE = 110  # characters
+MOST = 100  # maximum questions about invented names
+LONGEST_DESCRIPTION = 90  # maximum characters of a definition that is exchanged
+LONGEST_RULE = 110  # maximum characters of a sentence that is made false or evaded
 
 
 def draft_unanswerable(
     drafts: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> list[Draft]:
-    """Make questions of each of the six types from answerable ones; drop those that a chunk may answer."""
+    """Make questions of each of the six types from answerable drafts, sentences and templates."""
     shuffled = sorted(drafts, key=lambda one: chance(seed, one.question))
     named = [one for one in shuffled if one.pattern in ("definition", "fact", "rule") and one.subject]
     rules: dict[str, Iterator[Draft]] = {

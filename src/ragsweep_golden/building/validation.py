@@ -1,4 +1,4 @@
-"""Reject questions whose passage does not contain the answer verbatim, by its words or by similarity."""
+"""Reject questions whose passage contains the answer neither verbatim, nor by its words, nor by similarity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,8 @@ COMPARED = 512  # characters at the start of the passage that are compared with 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
     """Validate or reject answerable drafts, each with the text of its chunks.
 
-    The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity.
+    The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity. An answer that is not
+    verbatim and has a number that its evidence lacks is rejected at once.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

@@ -22,7 +22,7 @@ def _lists(language: str) -> dict[str, Any]:
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return the names or templates of a list."""
+    """Return the names or templates of the list ``name`` of a language, or of ``any``."""
     return tuple(_lists(language)[name])
 
 
@@ -51,7 +51,7 @@ def words_inside(sentences: Iterable[str]) -> frozenset[str]:
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Lower the first letter of a sentence, unless ``inside`` shows that its first word may be a name."""
+    """Lower the first letter of a text if its first word is a determiner or, by ``words_inside``, a common word."""
     first = re.match(r"\w+", text)
     word = first[0] if first else ""
     lower = word.lower()

@@ -136,17 +136,17 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
 
 @dataclass
 class PhaseJudge:
-    """Judge the result of each phase by its gates, write the report, and print a line."""
+    """The judge of a build: it judges each phase's result by the phase's gates, writes a report, and prints a line."""
 
     corpus: Corpus
     spans: Spans
     rules: Mapping[str, GateRule]
     folder: Path
     embed: Embed | None
-    strata: dict[str, str] = field(default_factory=dict)
+    strata: dict[str, str] = field(default_factory=dict)  # document id -> stratum, from phase 0
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
-        """Return a set as input of the gates."""
+        """Return entries as input of the gates; ``has_vectors``: embed their texts, if there is an embedder."""
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
@@ -170,7 +170,7 @@ def _summary(results: Sequence[GateResult]) -> str:
 
 
 def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Return the golden file and the folder of the phases. Raises ConfigError if ``out`` is missing."""
+    """Return the golden file and the folder of the phases, by ``out``. Raises ConfigError if it is missing."""
     if not values["out"]:
         raise ConfigError("golden build: specify the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()

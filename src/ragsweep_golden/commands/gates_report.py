@@ -1,4 +1,4 @@
-"""The documents of ``ragsweep golden gates``."""
+"""The report of ``ragsweep golden gates``, for programs and for the terminal."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 def gates_facts(
     subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
 ) -> dict[str, Any]:
-    """Return the validation report in JSON types; ``profile``: the name of the profile, for a whole set."""
+    """Return the validation report in JSON types; ``profile`` is the profile's name, "" for one phase of a build."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[judging.exit_status(results)],
@@ -50,7 +50,7 @@ def _admission_facts(one: Admission) -> dict[str, Any]:
 
 
 def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profile) -> Iterator[Block]:
-    """Yield a row per gate, the failed questions, and the verdict."""
+    """Yield a row per gate, the failed questions, the profile, and the verdict."""
     words = [_WORDS.get(one.verdict, one.verdict) for one in results]
     pairs = zip(results, words, strict=True)
     rows = [[one.gate, one.title, _amount(one), comparison(one), word, one.note] for one, word in pairs]

@@ -51,7 +51,10 @@ def harvest(arguments: Sequence[str]) -> int:
 
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
-    """Read the existing entries; raises InputError if only these, or only the new ones, would have a weight."""
+    """Read the existing entries; ``has_weights``: whether the new ones have weights.
+
+    Raises InputError for faults of the file, and if some of all these entries have a weight and others have none.
+    """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:

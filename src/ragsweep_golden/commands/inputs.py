@@ -38,14 +38,14 @@ OTHER_LAYOUT = "read a set of another layout with dataset=beir dataset.path=FOLD
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
-    """Return the parser of a subcommand that takes a file and settings."""
+    """Return the parser of a subcommand that takes a file and settings, described by ``about`` and ``words``."""
     parser = Parser(f"ragsweep golden {command}", description=about, allow_abbrev=False)
     parser.add_argument("words", nargs=nargs, metavar=metavar, help=words)
     return parser
 
 
 def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Inputs]:
-    """Parse the arguments of a subcommand; raises ConfigError for several files."""
+    """Return the options and the inputs of a subcommand; raises ConfigError for several files or an unknown key."""
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
@@ -139,7 +139,7 @@ def next_step(command: str, *words: object) -> str:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds evidence to entries without any; nothing if all have evidence."""
+    """Yield the command that adds evidence to entries without any; nothing without such entries, file or corpus."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"

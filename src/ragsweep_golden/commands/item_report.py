@@ -22,7 +22,11 @@ _TEXT = 70
 
 
 class ItemReport(NamedTuple):
-    """Item analysis of the questions of a matrix with scores from 0 to 1, where higher is better."""
+    """Item analysis of the questions of a matrix.
+
+    ``scores`` (configs, questions) are from 0 to 1, higher is better. ``redundant`` has groups of indices of questions,
+    ``mini`` the indices of the mini set, whose quality is ``estimate``.
+    """
 
     matrix: Matrix
     scores: np.ndarray
@@ -36,7 +40,7 @@ class ItemReport(NamedTuple):
 
 
 def items_document(report: ItemReport, target: Path | None) -> Document:
-    """Build the document of an item analysis; ``target`` is the file of the mini set."""
+    """Build the document of an item analysis; ``target`` is the file of the mini set, None without one."""
     configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
     count = {"configs": len(report.scores), "questions": len(report.texts)}
     none, every = find_unanimous(report.scores)

@@ -34,7 +34,7 @@ _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), d
 
 
 class Pool(NamedTuple):
-    """Unjudged passages in order, the number of judged chunks, and the number of chunks."""
+    """Unjudged passages, most influential first, and the numbers of judged and of all retrieved chunks."""
 
     holes: list[Hole]
     judged: int
@@ -71,7 +71,7 @@ def pool(arguments: Sequence[str]) -> int:
 def collect(
     questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
 ) -> Pool:
-    """Collect the unjudged passages of all evaluated questions, most influential first."""
+    """Pool the unjudged passages of questions; ``found``: config -> question id -> its first chunks, best first."""
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:
         if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:

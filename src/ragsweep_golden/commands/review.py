@@ -50,7 +50,8 @@ def review(arguments: Sequence[str]) -> int:
 def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
-    The judgements of a killed review are merged into the file first. Raises InputError for faults of the files.
+    The judgements of a killed review are merged into the file first. ``corpus`` supplies missing passages. Raises
+    InputError for faults of the files, and if another process reviews the golden file.
     """
     read_set(golden)
     journal = Journal(golden)

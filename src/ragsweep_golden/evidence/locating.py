@@ -34,9 +34,9 @@ class Place(NamedTuple):
 
 
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
-    """Find texts in a corpus: verbatim, or else the passage that shares most of their words.
+    """Find each text in a corpus: verbatim, else in the passage that shares most of its words.
 
-    A text that occurs in several documents is located in the first; a text that is not found is omitted.
+    A text that occurs in several documents is located in the first; one that is not found is omitted.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}
@@ -81,8 +81,8 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
     """Return a short anchor in a passage, and its start if it is repeated.
 
-    It is taken from the correct answer if the passage contains it verbatim, else from the sentence of a long passage
-    that is most similar to question and answer, else from the passage.
+    The anchor is from ``reference``, the right answer, if the passage contains it exactly once, else from the sentence
+    of a long passage that is most similar to question and answer, else from the whole passage.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

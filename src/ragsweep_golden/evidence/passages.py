@@ -42,7 +42,7 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def canonical(text: str) -> str:
-    """Return a text in composed form with single spaces, which is equal for all its encodings."""
+    """Return a text in composed form with single spaces; differences of encoding and white space are lost."""
     return " ".join(composed(text).split())
 
 
@@ -83,7 +83,7 @@ def similarity(one: str, other: str) -> float:
 
 
 def is_verbatim(answer: str, passage: str) -> bool:
-    """Return whether a passage contains every line of an answer verbatim, case and typography included."""
+    """Return whether a passage contains each line of an answer verbatim, in the same case; False for a blank answer."""
     lines = [line for line in answer.splitlines() if line.strip()]
     # A chunk may begin or end inside a code block, and then its fences mark the wrong parts.
     unfenced = _FENCE.sub("", passage)
@@ -91,7 +91,7 @@ def is_verbatim(answer: str, passage: str) -> bool:
 
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words (4 characters or more, no stop words) in a passage; 0 without any."""
+    """Return the share of an answer's words (4 or more characters, no stop words) in a passage; 0 if there are none."""
     said = _words(answer) - set(STOP_WORDS[language])
     wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0

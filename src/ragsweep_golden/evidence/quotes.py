@@ -50,7 +50,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of a passage's best sentence by BM25, the first if none shares a word; None without any."""
+    """Return the span of a passage's best sentence by BM25, the first if none shares a word; None without sentences."""
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
@@ -63,7 +63,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
 def rank_by_language(
     questions: Sequence[str], codes: Sequence[str], texts: Sequence[str], depth: int
 ) -> list[list[int]]:
-    """Return the indices of the best texts by BM25 for each question; texts are indexed once per language."""
+    """Return the indices of the ``depth`` best texts by BM25 for each question; ``codes``: the questions' languages."""
     ranked: list[list[int]] = [[] for _ in questions]
     for code in dict.fromkeys(codes):
         rows = [n for n, one in enumerate(codes) if one == code]

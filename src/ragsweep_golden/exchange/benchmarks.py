@@ -1,4 +1,4 @@
-"""Write golden sets with their corpus in the formats of benchmarks: BEIR, TREC, SQuAD."""
+"""Convert golden sets with their corpus to the formats of benchmarks: BEIR, TREC, SQuAD."""
 
 import json
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ _RESERVED = ("unanswerable", "category", "weight")  # of BEIR's metadata
 
 
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Write a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
+    """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
     notes = Counter[str]()
     queries, labels = [], ["query-id\tcorpus-id\tscore\n"]
     for entry in entries:
@@ -40,7 +40,7 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 
 
 def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Write corpus.jsonl, topics.tsv (id, tab, text) and qrels.txt; white space in ids is percent-encoded."""
+    """Return corpus.jsonl, topics.tsv (id, tab, text) and qrels.txt; white space in ids is percent-encoded."""
     notes = Counter[str]()
     topics = []
     for entry in entries:
@@ -56,7 +56,7 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 
 
 def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Write a file in SQuAD's format: each document is a paragraph, with the questions about it."""
+    """Return a file in SQuAD's format: each document is a paragraph, with the questions about it."""
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     first = next((name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()), "")

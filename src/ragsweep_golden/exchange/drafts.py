@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Right answers and evidence in a question set, but answers and retrieved texts in the results of a system."""
+"""Fields that are right answer and evidence in a question set, but answer and retrieved texts in a system's results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -36,7 +36,7 @@ class FlatRecord(NamedTuple):
 
 
 class RecordDraft(NamedTuple):
-    """An entry, the texts to locate as its evidence, and the record's fields that became notes or were dropped."""
+    """An entry, texts to locate as evidence (text, document id), and the fields that became notes or were dropped."""
 
     entry: dict[str, Any]
     passages: Sequence[tuple[str, str | None]] = ()
@@ -72,7 +72,8 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
     """Read one record; a field without a target goes to the notes if its value is plain, and is dropped otherwise.
 
-    Raises ValueError, with the field, for unreadable structure, and for two different fields with one target.
+    The fields ``of_system`` are dropped. Raises ValueError, with the field, for unreadable structure, and for two
+    different fields with one target.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)
@@ -148,7 +149,7 @@ def _listed(value: Any) -> list[Any]:
 def read_turns(value: Any) -> dict[str, Any]:
     """Return the entry fields of a text or conversation: the question (the last user turn) and its history.
 
-    Raises ValueError for any other structure.
+    Empty for messages without a user turn. Raises ValueError for any other structure.
     """
     if not isinstance(value, list):
         return {"question": plain_text(value)}

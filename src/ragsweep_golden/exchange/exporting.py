@@ -1,4 +1,4 @@
-"""Write golden sets in the formats of other tools, and count the losses."""
+"""Convert golden sets to the formats of other tools, and count the losses."""
 
 import csv
 import io
@@ -87,7 +87,7 @@ RECORDS = {
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
-    """Write one record per entry: JSON ``lines``, or one JSON array."""
+    """Return a file with one record per entry, in a format of RECORDS: JSON ``lines``, or one JSON array."""
     form = RECORDS[name]
     records = [json.dumps(form.write(entry, corpus), ensure_ascii=False) for entry in entries]
     text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"
@@ -100,7 +100,7 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
-    """Write a table with one row per piece of evidence, and one column per label."""
+    """Return a CSV table with a row per piece of evidence, or per question without any, and a column per label."""
     own = {*QUESTION_COLUMNS, *EVIDENCE_COLUMNS}
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)
     notes = Counter[str]()

@@ -33,7 +33,7 @@ def filled_fields(entry: Entry) -> Iterator[str]:
 
 
 def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
-    """Count the entries of each filled field that a format does not keep; "labels." keeps all labels."""
+    """Count the entries with each filled field that is not in ``kept``, where "labels." stands for all labels."""
     return Counter(
         name
         for entry in entries
@@ -43,7 +43,7 @@ def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
 
 
 def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
-    """Return a grade rounded up to an integer of at least 0, as other formats require."""
+    """Return a label's grade rounded up to an integer of at least 0; ``notes`` counts the changed grades."""
     grade = label.get("grade", 1)
     whole = max(0, math.ceil(float(grade)))
     notes["grades became whole numbers of 0 or more"] += whole != grade

@@ -16,7 +16,7 @@ class Layout(NamedTuple):
     """A record layout: how it is recognised and flattened.
 
     ``needs``: groups of fields; a record has at least one field of each group. ``names``: fields with a special meaning
-    in this layout -> the resulting field. ``lacks``: fields of another layout with the same needs.
+    in this layout -> the resulting field. ``lacks``: fields that only another layout with the same needs has.
     """
 
     needs: tuple[tuple[str, ...], ...]

@@ -1,4 +1,4 @@
-"""Write triplets for training retrievers: a question, a positive chunk, and a hard negative."""
+"""Make triplets for training retrievers: a question, a positive chunk, and a hard negative."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 
 
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
-    """Write one triplet per chunk with evidence.
+    """Return a file with one triplet per question and chunk with its evidence.
 
     The negative is the best chunk by BM25 in the entry's distractors, else the best of all documents; it contains
     neither evidence nor the correct answer verbatim.

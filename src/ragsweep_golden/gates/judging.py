@@ -34,7 +34,7 @@ class GateRule(NamedTuple):
 
 
 class GateResult(NamedTuple):
-    """A gate's verdict. ``value`` is NaN if it was not measured; ``note`` is the reason."""
+    """A gate's verdict. ``value`` is NaN if it was not measured; ``note`` then is the reason, else a detail."""
 
     gate: str
     title: str
@@ -73,7 +73,7 @@ def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Se
 
 
 def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateResult]:
-    """Measure every gate that has a rule."""
+    """Measure every gate that has a rule, and compare the value with the rule's threshold."""
     results = []
     for gate, rule in rules.items():
         title, comparison, measure = GATES[gate]
@@ -105,7 +105,7 @@ QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3"
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:
-    """Map the id of each question that fails a gate to the first such gate and the reason."""
+    """Map the id of each question that fails one of QUESTION_GATES to the first such gate and the reason."""
     found: dict[str, str] = {}
     for gate in QUESTION_GATES:
         for fault in _measured(GATES[gate][2], subject).faults:

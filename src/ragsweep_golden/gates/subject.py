@@ -27,7 +27,7 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data to check it against; its properties raise NotMeasured if the data are None.
+    """A golden set and the data to check it against; a property raises NotMeasured if data that it needs are None.
 
     ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
     entry; NaN rows for entries without an answer or a passage.
@@ -147,7 +147,7 @@ Judged = Sequence[tuple[Entry, str]]  # entries, each with the reason why it fai
 
 
 def share(part: int, whole: int, what: str) -> Measured:
-    """Return a share; not measured if there is nothing to count."""
+    """Return a share as a measured value. Raises NotMeasured if ``whole``, the number of ``what``, is 0."""
     if not whole:
         raise NotMeasured(f"no {what}")
     return Measured(part / whole, f"{part:,} of {whole:,}")
@@ -159,13 +159,13 @@ def find_faults(judged: Judged) -> tuple[Fault, ...]:
 
 
 def without_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries without a fault, and the faults."""
+    """Return the share of entries without a fault, and the faults; ``what`` names an entry. Raises as ``share``."""
     faults = find_faults(judged)
     return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
 
 
 def with_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries with a fault, and the faults."""
+    """Return the share of entries with a fault, and the faults. Raises as ``share`` does."""
     faults = find_faults(judged)
     return replace(share(len(faults), len(judged), what), faults=faults)
 

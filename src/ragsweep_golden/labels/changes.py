@@ -222,7 +222,7 @@ def repair(
     corpus: Corpus,
     old: Corpus | None,
 ) -> None:
-    """Store the repaired labels in the entries, each with a line in the entry's changelog, ``audit.reviews``."""
+    """Repair entries in place: labels (each with a line in ``audit.reviews``), distractors, provenance and digest."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}
     for change in found.changes:

@@ -31,7 +31,7 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question, largest impact first.
+    """List the unjudged passages of a question (its id, and its ``text``), largest impact first.
 
     If the passage were relevant (grade 1), the question's nDCG would change for each config; the impact is the largest
     change minus the smallest, an upper bound on the change of the difference of two configs. The passage of an unjudged
@@ -72,7 +72,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return a hole as a row of a pool file: the passage to show, and the evidence that it would become."""
+    """Return a hole as a row of a pool file: its question, whose words are ``text``, its passage, and its evidence."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {

@@ -22,7 +22,7 @@ Reply = Mapping[str, Any]
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serve one review; ``serve_forever`` returns after the page's Done button."""
+    """The server of one review; ``serve_forever`` returns after the page's Done button."""
 
     daemon_threads = True
 
@@ -41,7 +41,7 @@ class ReviewServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def state(self, _: Reply) -> Reply:
-        """Return all tasks and their judgements."""
+        """Return the name of the golden file, all tasks, and their judgements."""
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def judge(self, given: Reply) -> Reply:

@@ -200,9 +200,10 @@ def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
 
 
 def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
-    """Pin the requirements of ragsweep, MLflow and this config to the installed versions.
+    """Pin the requirements of a shipped config to the installed versions.
 
-    The config requires the libraries of its indexes, and those whose version is a fact of its parts.
+    These are the requirements of ragsweep (MLflow among them) except UNSERVED, the libraries of the indexes, and the
+    optional libraries in ``facts``, the names of libraries whose version a part depends on.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

@@ -16,7 +16,7 @@ from ragsweep_serving.bundle import CORPUS, MANIFEST, Bundle
 
 @dataclass(frozen=True)
 class CorpusChanges:
-    """The ids of documents that were added, changed or removed since a model was made."""
+    """Today's corpus, and the ids of documents that were added, changed or removed since a model was made."""
 
     today: Corpus
     new: frozenset[str]
@@ -32,7 +32,7 @@ class CorpusChanges:
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:
-        """Return for each request 1 if such a document affects it, else 0.
+        """Return for each request 1 if an added, changed or removed document affects it, else 0.
 
         A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or
         changed document first among today's.
@@ -49,7 +49,7 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Compare two corpora by document id. Raises InputError if they have none in common."""
+    """Compare two corpora by document id. Raises InputError, with ``place``, if they have no id in common."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:

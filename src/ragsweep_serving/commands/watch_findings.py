@@ -30,7 +30,10 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Return the threshold with its outcome: exceeded if the whole interval is beyond it, kept if no part is."""
+        """Return the threshold with its outcome by the number's interval.
+
+        The outcome is exceeded if the whole interval is beyond the bound, kept if no part is, else undecided.
+        """
         one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":
@@ -43,7 +46,7 @@ class Watch:
     """The comparison of one version's requests since a time with its evaluation."""
 
     version: ModelVersion
-    since: float
+    since: float  # seconds since the epoch
     requests: Requests
     reference: Reference
     drifts: Sequence[Drift]
@@ -60,7 +63,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """Languages and forms of no evaluated question whose share exceeds the tolerance, and that have no alarm."""
+        """Languages and forms without an evaluated question, with a share surely above the tolerance and no alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]

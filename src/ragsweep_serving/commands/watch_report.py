@@ -145,7 +145,7 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[Statement]:
-    """Yield one statement per finding."""
+    """Yield one statement per finding, or that there is no trace."""
     if not found.requests.traces:
         yield Statement(
             "",
