@@ -68,7 +68,7 @@ def run_race(
 ) -> RaceResult:
     """Run a race over jobs by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
 
-    A job that fails on a rung leaves the race without being dropped by it.
+    A job that fails on a rung is not launched again, and does not count as dropped.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))
@@ -102,7 +102,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
 
 
 def exception_of(job: JobReturn) -> Exception | None:
-    """Return the exception that a job raised, or None, without the line that Hydra prints with it."""
+    """Return the exception that a job raised, or None; the line that Hydra would print to stderr is suppressed."""
     with redirect_stderr(StringIO()):
         try:
             _ = job.return_value

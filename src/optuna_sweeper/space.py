@@ -30,7 +30,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # as written, by key
+    order: tuple[str, ...] = ()  # the keys as written, for the order of overrides
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists: key -> value as typed."""
