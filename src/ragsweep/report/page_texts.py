@@ -27,9 +27,9 @@ class PastSweep:
     reference: str  # the name for commands
     title: str
     created: float  # seconds since the epoch
-    configs: int
-    best: str
-    summary: Summary
+    configs: int  # number of measured configs
+    best: str  # numbered name of the best config
+    summary: Summary  # of the objective
 
 
 @dataclass(frozen=True)

@@ -119,12 +119,12 @@ class StageProgress(Lines):
                 self._draw(stage)
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Print the line of an answer."""
+        """Print the line that ``live`` returns for an answer, if any."""
         if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
             self.screen.line("question", line)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Remove a stage's bar, and print its duration."""
+        """Remove a stage's bar, and print the duration of a long stage (see `WORTH_A_LINE`)."""
         stage = self._end(node)
         if seconds < WORTH_A_LINE or stage is None:
             return
