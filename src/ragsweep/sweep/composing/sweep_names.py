@@ -47,7 +47,7 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def reference(sweep: Sweep) -> str:
-    """Return the short id of a sweep for use in commands: of its parent run if it is tracked, else its own."""
+    """Return the short id of a sweep for use in commands: that of its parent run if it has one, else its own."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 

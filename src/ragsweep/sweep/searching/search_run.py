@@ -48,7 +48,7 @@ _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storag
 
 @contextmanager
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Hold the lock on opening, joining, leaving and closing sweeps of this key; wait until it is free."""
+    """Hold the lock on opening, joining, leaving and closing sweeps of this key; after `PATIENCE`, say who holds it."""
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
