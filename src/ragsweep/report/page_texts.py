@@ -12,7 +12,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content beyond the records: secrets to mask, texts of chunks by name, and the prompts of a config."""
+    """Page content beyond the records: secrets to mask, texts of chunks by name, prompts of a config, and evidence."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed

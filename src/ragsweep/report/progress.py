@@ -40,7 +40,7 @@ class Screen(Protocol):
 
 
 class Lines(Listener):
-    """Print warnings as lines, and no progress."""
+    """Print warnings and reasons for waiting as lines, and no progress."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -50,7 +50,7 @@ class Lines(Listener):
         self.screen.line("warning", text)
 
     def waiting(self, node: Node) -> None:
-        """Print the reason for waiting."""
+        """Print that another process is computing a node."""
         self.screen.line("waiting", f"another process is computing {f'{node.stage} {node.label}'.strip()}")
 
 

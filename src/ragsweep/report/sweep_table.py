@@ -54,7 +54,7 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width of the widest cell."""
+        """The width of the widest cell or of the header."""
         return max(map(len, [self.header.removeprefix(">"), *self.cells]))
 
 
