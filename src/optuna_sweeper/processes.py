@@ -28,7 +28,8 @@ class Holder(NamedTuple):
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
         """Return whether the process is alive.
 
-        ``silent`` is the time since its last heartbeat in seconds, which only matters if it is on another machine.
+        ``silent`` is the time since its last heartbeat in seconds. It only matters for a process on another machine,
+        where it must be less than ``lapse``.
         """
         if self.host != socket.gethostname():
             return silent < lapse
@@ -118,7 +119,7 @@ def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterator[None]:
-    """Call ``action`` every ``seconds``, in another thread of this name, during the block."""
+    """Call ``action`` every ``seconds``, in another thread of this name, during the block or until it returns False."""
     stop = _repeat(action, seconds, name)
     try:
         yield

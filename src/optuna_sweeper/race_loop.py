@@ -39,7 +39,7 @@ class Race(Protocol):
         """Return the first rung; jobs dropped before an interruption are dropped again."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Decide after a rung, from the return values of the jobs that completed it."""
+        """Decide after the rung that ends at ``until``, from the values that the jobs which completed it returned."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """End the race; ``returned`` has the return values of the jobs that completed their run in full."""
@@ -68,7 +68,7 @@ def run_race(
 ) -> RaceResult:
     """Run a race over jobs by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
 
-    A job that fails on a rung leaves the race without being dropped by it.
+    A job that fails on a rung is not launched again, and does not count as dropped.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))
@@ -102,7 +102,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
 
 
 def exception_of(job: JobReturn) -> Exception | None:
-    """Return the exception that a job raised, or None, without the line that Hydra prints with it."""
+    """Return the exception that a job raised, or None; the line that Hydra would print to stderr is suppressed."""
     with redirect_stderr(StringIO()):
         try:
             _ = job.return_value

@@ -23,7 +23,7 @@ _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
-    """Raise HydraException for an unknown sampler, or one that does not support the configuration."""
+    """Raise HydraException for an invalid seed or sampler, for these numbers of objectives and constraints."""
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: unknown sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")

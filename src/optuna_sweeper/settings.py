@@ -39,7 +39,7 @@ class SearchSettings:
     lapse: float
     race: Race | None
     stop: StopRule
-    stop_given: Any
+    stop_given: Any  # the key ``stop`` as typed
     folder: str | None
     objectives: tuple[str, ...]
     plots: bool

@@ -62,7 +62,7 @@ class SearchComposer(NamedTuple):
         )
 
     def sign(self, overrides: Sequence[str]) -> Signature:
-        """Compose a config and hash it, independent of the overrides' spelling; a broken one is hashed as typed."""
+        """Compose a config and hash it; if it cannot be composed, hash its overrides as typed, whatever their order."""
         config, fault = None, ""
         try:
             config = self.compose(overrides)

@@ -30,7 +30,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # as written, by key
+    order: tuple[str, ...] = ()  # the keys as written, for the order of overrides
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists: key -> value as typed."""
@@ -163,7 +163,7 @@ def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...
 
 
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
-    """Read the space from ``params`` and the command line, which takes precedence.
+    """Read the space from ``params`` and the overrides ``typed`` on the command line, which take precedence.
 
     Raises HydraException for unreadable sweeps, unknown parents or values of parents, and cycles.
     """

@@ -21,7 +21,7 @@ class StopRule:
 
     seconds: float | None = None  # since the process started; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
-    by: tuple[float, ...] | None = None  # the smallest improvement per objective; None: from what jobs return
+    by: tuple[float, ...] | None = None  # smallest improvement per objective; None: median of the jobs' ``differences``
     budget: Mapping[str, float] = field(default_factory=dict)  # limits of the costs that jobs return
 
     def plain(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class StopRule:
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:
-    """Read the key ``stop``. Raises HydraException for invalid values."""
+    """Read the key ``stop``, for this number of objectives; None: no limits. Raises HydraException if it is invalid."""
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):

@@ -71,7 +71,7 @@ def check_reachable(url: str) -> None:
 
 
 def open_storage(url: str | None) -> Storage:
-    """Open a storage, and create its tables if they are missing."""
+    """Open a storage, creating missing tables. Raises HydraException if it is unsupported or cannot be used."""
     from optuna.storages import InMemoryStorage, RDBStorage
 
     address = check_url(url)

@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; ``lost`` if a worker died, so that their attempts count."""
+        """Re-enqueue the trials that this process owns; ``lost``: a worker died, so that the trials' attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

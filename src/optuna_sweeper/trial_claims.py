@@ -44,7 +44,7 @@ class TrialClaims(Liveness[Any]):
         self._study.tell(work.number, state=TrialState.FAIL)
 
     def is_alive(self, work: Any) -> bool:
-        """Return whether a living process owns a trial; without heartbeats it counts as dead, even on this machine."""
+        """Return whether a living process owns a trial; one whose heartbeats ceased is dead, even on this machine."""
         owner = trial_owner(work)
         if owner is None or owner == myself():
             return owner is not None

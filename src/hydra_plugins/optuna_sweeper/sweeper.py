@@ -91,7 +91,10 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Search, and return the results of the jobs that this process launched, one list per batch."""
+        """Search, and return the results of the jobs that this process launched, one list per batch.
+
+        A task with a method ``drive`` gets the launcher and runs the search itself; then [] is returned.
+        """
         from optuna_sweeper.loop import run_search
         from optuna_sweeper.signatures import SearchComposer
 

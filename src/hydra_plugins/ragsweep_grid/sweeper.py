@@ -63,7 +63,10 @@ class GridSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Launch all jobs and return their results, one list per batch; raise the first fault at the end."""
+        """Launch all jobs and return their results, one list per batch; raise the first fault at the end.
+
+        A task with a method ``drive`` gets the launcher and runs the jobs itself; then [] is returned.
+        """
         from ragsweep.sweep.composing.expansion import expand
 
         assert self.config is not None

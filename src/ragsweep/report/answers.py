@@ -49,7 +49,10 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the outcomes of the answers; nothing without a generator."""
+    """Yield statements on answers; nothing without any.
+
+    They are on thoughts and the effect of context and, for a single config, on outcomes, abstention and search.
+    """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]

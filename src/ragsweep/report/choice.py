@@ -25,7 +25,7 @@ NOTABLE = 1.5
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the recommended config, its expected gains and caveats, or the reason why there is no choice."""
+    """Yield the recommended config with its gains and caveats, or why there is no choice; nothing without a verdict."""
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")

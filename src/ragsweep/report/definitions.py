@@ -1,4 +1,4 @@
-"""Definitions of metrics: the first sentence of their classes' docstrings."""
+"""Definitions of metrics: the first paragraph of their classes' docstrings."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,7 +8,7 @@ from ragsweep.core.trust import find_class
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Map each named metric to the first sentence of its docstring; omit those without one, and failed imports."""
+    """Map each named metric to its class's first docstring paragraph; omit those without one, and failed imports."""
     nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
     found: dict[str, str] = {}
     for key, node in nodes.items():

@@ -35,7 +35,7 @@ class Statements:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts; right-aligned columns begin with ``>``.
+    """Rows of texts; the headers of right-aligned columns begin with ``>``.
 
     ``headed``: the terminal prints the header. ``fitted``: the terminal prints it at its own width, with narrow gaps.
     ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the numbers

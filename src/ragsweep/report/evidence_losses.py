@@ -124,7 +124,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 
 
 def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
-    """Describe a leg's lead over its hybrid on a slice, and whether chance may explain it."""
+    """Describe a leg's lead over its hybrid, called ``hybrid``, on a slice, and whether chance may explain the lead."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
     questions = counted(one.questions, "question")
     return (

@@ -14,7 +14,7 @@ MOST = 10
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
-    """List the configs of a front, best by the first metric on top; nothing with a single metric."""
+    """Yield the front of a sweep of ``configs`` configs, best by the first metric first; nothing with one metric."""
     if len(metrics) < 2:
         return
     if not front:

@@ -38,7 +38,10 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
-    """Write settings briefly; ``keys``: all keys among which short keys must be unique."""
+    """Write settings briefly, as text; ``groups``: see `label_configs`.
+
+    Keys are shortened so that they stay distinct among those of ``settings`` and ``keys``.
+    """
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)
     words = []
@@ -72,7 +75,7 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round the fractions in a name to ``digits`` significant digits or integers: 0.30000000000000004 becomes 0.3."""
+    """Round the fractions in a name to ``digits`` significant digits, or to integers if these have more digits."""
     return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
 
 
@@ -97,7 +100,7 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Round a name's numbers; shorten a long name of a numbered config after a whole setting, others in the middle."""
+    """Round a name's numbers, and shorten a long name: after a whole setting if numbered (#3), else in the middle."""
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."

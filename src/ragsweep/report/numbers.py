@@ -9,7 +9,7 @@ NOT_MEASURED = "-"
 ROUNDING = 1e-9
 """Rounding tolerance of a mean of equal scores."""
 LARGEST = math.log(sys.float_info.max)
-"""The largest logarithm of a float."""
+"""The logarithm of the largest float."""
 
 
 def cell(summary: Summary | None) -> str:
@@ -24,7 +24,7 @@ def cell(summary: Summary | None) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Format a number briefly: shares with two decimals and no leading zero, amounts rounded.
+    """Format a number briefly: a share (at most 1, no unit) with two decimals and no leading zero, an amount rounded.
 
     NaN is ``-``, and a number rounded to zero has no sign.
     """
@@ -62,7 +62,7 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
-    """Format a difference with its interval: ``+.045 [-.010, +.100]``."""
+    """Format a difference with its interval, if its ends are finite: ``+.045 [-.010, +.100]``."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return signed(value, unit)
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"

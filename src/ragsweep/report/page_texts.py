@@ -12,7 +12,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content beyond the records: secrets to mask, texts of chunks by name, and the prompts of a config."""
+    """Page content beyond the records: secrets to mask, texts of chunks by name, prompts of a config, and evidence."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
@@ -27,9 +27,9 @@ class PastSweep:
     reference: str  # the name for commands
     title: str
     created: float  # seconds since the epoch
-    configs: int
-    best: str
-    summary: Summary
+    configs: int  # number of measured configs
+    best: str  # numbered name of the best config
+    summary: Summary  # of the objective
 
 
 @dataclass(frozen=True)

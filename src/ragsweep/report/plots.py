@@ -48,7 +48,7 @@ class Picture(NamedTuple):
     svg: bytes
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Return both files by name."""
+        """Return both files by name: ``name`` with their suffixes."""
         return {f"{name}.png": self.png, f"{name}.svg": self.svg}
 
 

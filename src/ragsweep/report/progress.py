@@ -40,7 +40,7 @@ class Screen(Protocol):
 
 
 class Lines(Listener):
-    """Print warnings as lines, and no progress."""
+    """Print warnings and reasons for waiting as lines, and no progress."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -50,7 +50,7 @@ class Lines(Listener):
         self.screen.line("warning", text)
 
     def waiting(self, node: Node) -> None:
-        """Print the reason for waiting."""
+        """Print that another process is computing a node."""
         self.screen.line("waiting", f"another process is computing {f'{node.stage} {node.label}'.strip()}")
 
 
@@ -119,12 +119,12 @@ class StageProgress(Lines):
                 self._draw(stage)
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Print the line of an answer."""
+        """Print the line that ``live`` returns for an answer, if any."""
         if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
             self.screen.line("question", line)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Remove a stage's bar, and print its duration."""
+        """Remove a stage's bar, and print the duration of a long stage (see `WORTH_A_LINE`)."""
         stage = self._end(node)
         if seconds < WORTH_A_LINE or stage is None:
             return

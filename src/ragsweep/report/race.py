@@ -23,7 +23,7 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def race_numbers(results: Sequence[Result]) -> dict[str, float]:
-    """Return a race's savings as metrics of the parent run; empty if no config was dropped."""
+    """Return a race's known savings as metrics of the parent run; empty if no config was dropped."""
     amounts = _amounts(results) if dropped(results) else {}
     return {f"race/{name}": value for name, value in amounts.items() if math.isfinite(value)}
 

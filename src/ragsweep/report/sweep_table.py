@@ -29,7 +29,7 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 class SweepTable(NamedTuple):
     """A header, rows of texts, the number of configs without a row, and the judged metrics without a column.
 
-    Right-aligned columns begin with ``>``.
+    The headers of right-aligned columns begin with ``>``.
     """
 
     header: list[str]
@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield the omitted rows and columns, and the commands that show them."""
+        """Yield the numbers of omitted rows and columns, and the commands that show them; ``sweep``: its reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -54,7 +54,7 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width of the widest cell."""
+        """The width of the widest cell or of the header."""
         return max(map(len, [self.header.removeprefix(">"), *self.cells]))
 
 
@@ -137,9 +137,9 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make a table of a metric by slice: a row per scored value of a label, a column per config of ``order``.
+    """Make a table of a metric by slice: a row per scored value of a label, a column per config.
 
-    Intervals are omitted if the table would be wider than ``width``.
+    ``order`` lists the configs by number, as text. Intervals are omitted if the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]

@@ -65,7 +65,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: the metric with the fewest scores, with reasons and possible range."""
+    """Describe a PARTIAL result: the metric with the lowest coverage, the reasons, its possible range, and a remedy."""
     least = result.run.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)

@@ -14,7 +14,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield a config's missed targets, or the number that each of several configs meets; nothing without targets."""
+    """Yield a config's missed and unsure targets, or the number that each of several meets; nothing without targets."""
     results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:
         return

@@ -97,7 +97,7 @@ class Terminal:
             yield
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
-        """Print the line of a successful job, with its objective, else the first headline metric."""
+        """Print the line of a successful job with its objective, else a headline metric; ``number`` counts from 0."""
         names = (*objectives(result.run.config), *headline)
         first = next((result.summaries.metrics[name] for name in names if name in result.summaries.metrics), None)
         value = f" · {first.name} {cell(first)}" if first else ""
@@ -105,7 +105,7 @@ class Terminal:
         self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {seconds:.1f} s")
 
     def failed(self, failure: Failure, number: int, jobs: int) -> None:
-        """Print the line of a failed job."""
+        """Print the line of a failed job; ``number`` counts from 0."""
         self.line("failed", f"{number + 1}/{jobs} · {rounded(failure.name)} · {failure.error}")
 
     @property

@@ -55,7 +55,10 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the highest mean; a lower bound if the same questions chose the configs."""
+    """Describe the selection bias of the highest mean: a lower bound if a search chose by the same questions.
+
+    Yields nothing without a bias.
+    """
     bias = verdict.selection_bias
     highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
     if bias.optimism > ROUNDING and value != highest:  # false for NaN
@@ -93,7 +96,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
-    """List the configs that are better on average but worse in a slice; the most important first."""
+    """Describe up to `MOST_SLICES` configs that are better on average but worse in a slice, the choice first."""
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
@@ -164,7 +167,10 @@ def _change(verdict: SweepComparison, estimate: float, low: float, high: float, 
 
 
 def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    """Format an improvement, positive if better, with its interval; for amounts, a ratio in the metric's direction."""
+    """Format an improvement, positive if better, with its interval.
+
+    If the comparison is of ratios, the improvement is a logarithm, and is written as the ratio of the metric's values.
+    """
     if verdict.differences.ratios:
         ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
         return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
@@ -177,7 +183,7 @@ def between(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 
 def size(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a difference; for amounts, as a percentage."""
+    """Format the size of a difference of the comparison as `distance` does."""
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 
@@ -187,7 +193,7 @@ def distance(value: float, unit: str, ratios: bool) -> str:
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
-    """Format a value of the metric: shares with two decimals, or three if ``fine``, and no leading zero."""
+    """Format a value of the metric: a share with two decimals (``fine``: three), else with its unit unless ``bare``."""
     return _score(value, verdict.unit, fine, bare)
 
 

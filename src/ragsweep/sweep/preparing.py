@@ -132,7 +132,7 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 
 
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Check a baseline that names a recorded result, and yield notes about it; none for other declarations.
+    """Check a ``declared`` baseline that names a recorded result, and yield notes on it; none for other declarations.
 
     Raises InputError if there is no such result, or if it is of other questions or documents or lacks an objective.
     """
@@ -161,7 +161,7 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
 
 
 def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Print a warning for each metric that fails on a trial question, before any paid call."""
+    """Print a warning for each metric that fails on a trial question; its failed scores will be NaN."""
     faults: dict[str, str] = {}
     for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None

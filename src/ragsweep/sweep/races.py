@@ -25,7 +25,7 @@ class BettingRace:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric. Raises ConfigError if it has no bounds, or the margin or level is invalid.
+        """Return the rule for a metric; raises ConfigError for a metric without bounds or an invalid margin or level.
 
         ``heaviest`` is the largest weight of a question, which scales the range of weighted scores.
         """

@@ -46,7 +46,7 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config's quality, with its interval, against its cost, and the Pareto front."""
+    """Plot each config's quality, with its interval, against its cost, and the Pareto front; ``marks`` get symbols."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -84,7 +84,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Plot the difference of each config from the reference, best on top.
+    """Plot the difference of each config from the reference, best on top; ``choice`` is drawn as a diamond.
 
     ``changes``: config name -> its one change from the baseline, for a tornado chart with the largest effect on top.
     """
@@ -131,7 +131,7 @@ def _against(verdict: SweepComparison, row: int) -> str:
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Plot a heatmap of each config's mean score on each slice of the questions."""
+    """Plot a heatmap of each config's mean score on the questions with each value of ``label``."""
     sizes = _sizes(results, label, metric)
     values = list(sizes)
     found = [[one.summaries.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]

@@ -42,7 +42,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return a parameter's curve through the best config that has one, or None; computing all would take minutes."""
+    """Return a parameter's curve through the best config that has one, the only curve that is computed; else None."""
     found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 

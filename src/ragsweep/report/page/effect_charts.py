@@ -55,7 +55,7 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 class ParameterMeans:
     """A parameter's values in order and, for each value, the mean over all configs that have it, with its interval.
 
-    ``numbers``: the values as numbers; None unless all are. ``may_be_best`` flags the 95 % confidence set.
+    ``numbers``: the values as numbers; None unless all are. ``may_be_best``: the 95 % confidence set of the best value.
     """
 
     key: str
@@ -132,7 +132,7 @@ def parallel(
 ) -> Figure:
     """Plot each config of a search as a line across its parameters to its score; highlight the best tenth.
 
-    ``names``: key -> short name of each varying parameter.
+    ``settings``: config name -> key -> value. ``names``: key -> short name of each varying parameter.
     """
     known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]

@@ -53,7 +53,7 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
 
 
 def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
-    """Plot each question of both configs by response time and score."""
+    """Plot each question by response time and score; ``milliseconds`` has a list of times for each config."""
     traces = [
         {
             "type": "scatter",
@@ -73,7 +73,7 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Plot the confusion matrix of expected and found kinds."""
+    """Plot the confusion matrix of (expected, found) kinds; the kind "" is a missing counterpart (see `NONE`)."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]

@@ -36,7 +36,8 @@ def read_overrides(declared: object) -> list[str] | None:
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
     """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
 
-    Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
+    Returns the command and its jobs: ``made``, or jobs composed anew. Other declarations change nothing. Raises
+    ConfigError for a number beyond the jobs, a baseline that differs within the sweep, overrides that do not compose,
     or a value of another type.
     """
     configs = [job.config for job in made]

@@ -174,7 +174,7 @@ class ConfigPolicy:
         self._secrets = secrets
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Reject exponentially growing interpolations, names with secrets, and packages on the search path."""
+        """Reject exponentially growing interpolations, names with secrets, and untrusted search path entries."""
         add_secrets_of_overrides(self._secrets, overrides)
         self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
@@ -186,7 +186,7 @@ class ConfigPolicy:
                     check_search_path(str(path))
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Reject files that expand exponentially, and different metrics under one key."""
+        """Reject unsafe files (see `config_files.check_file`), and different metrics under one key."""
         own = [folder for folder in folders if folder != config_folder()]
         check_files([*own, Path("sweeps")], overrides)
         refuse_clashes(overrides, folders)

@@ -83,7 +83,7 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError if no config measures a labelled metric, and InputError for labels on another scale."""
+    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on another scale."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(f"judge.labels: {', '.join(named)} is not measured{nearest(named[0], metrics)}")

@@ -47,17 +47,17 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def reference(sweep: Sweep) -> str:
-    """Return the short id of a sweep for use in commands: of its parent run if it is tracked, else its own."""
+    """Return the short id of a sweep for use in commands: that of its parent run if it has one, else its own."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Name a sweep by its user-defined name and swept parameters: ``top_k × retriever``, ``hybrid_tpe, 40 trials``."""
+    """Name a sweep as `study_title` does, and a search also by its number of trials: ``hybrid_tpe, 40 trials``."""
     return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
 
 
 def study_title(sweep: Sweep) -> str:
-    """Name a sweep without its number of trials, which may grow."""
+    """Name a sweep by its user-defined name, and its named sweep or swept parameters: ``top_k × retriever``."""
     given = re.search(r"(?:^| )name=(\S+)", sweep.name)
     return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)
 

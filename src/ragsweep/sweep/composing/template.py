@@ -159,7 +159,7 @@ class PlainConfig:
 def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     """Convert a config to plain values, with resolved interpolations.
 
-    Raises ConfigError, with the key, for a missing or unresolvable value.
+    Raises ConfigError, with the key, for an unresolvable value, and for a missing one unless ``allow_missing``.
     """
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)

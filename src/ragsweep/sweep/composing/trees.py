@@ -30,7 +30,7 @@ _BEFORE_QUOTE = re.compile(r"(\\*)'")
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and values of a tree's leaves."""
+    """Yield the dotted keys and values of a tree's leaves; ``where`` is the key of the tree itself."""
     if isinstance(tree, Mapping):
         for key, item in tree.items():
             yield from leaves(item, f"{where}.{key}" if where else str(key))
@@ -63,7 +63,7 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 
 
 def keys_read(text: str, where: str) -> set[str] | None:
-    """Return the absolute keys that the interpolations in a value read; None if one can only be found by resolving."""
+    """Return the absolute keys that interpolations in the value at ``where`` read; None if only resolving can tell."""
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):
         inside = innermost[1].strip()

@@ -25,7 +25,7 @@ class Finalists:
     failures: Sequence[Failure] = ()
     tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
     metric: str = ""
-    gap: Gap | None = None
+    gap: Gap | None = None  # between the tune questions and the holdout
     verdict: SweepComparison | NoComparison | None = None  # None: there are fewer than two
 
     @property
@@ -56,8 +56,9 @@ def choose(
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
     The reference is the baseline if it is a config of the search, else the first trial. The cheapest are chosen among
-    those that may be the best. ``most`` limits the number, not counting a reference that cannot be the best. Returns []
-    without a comparison, if the search used all questions, or if the golden set is too small for a holdout.
+    those that may be the best. ``most`` limits the number, not counting a reference that cannot be the best; unless it
+    is 0, at least one config besides the reference is chosen. Returns [] if ``most`` is 0, without a comparison, if the
+    search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
@@ -82,7 +83,10 @@ def plain_name(name: str) -> str:
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
-    """Collect the outcomes of the currently chosen configs, without those of an earlier choice."""
+    """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
+
+    The verdict is a NoComparison if the first chosen config has no result there, else None: the caller compares them.
+    """
     by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]

@@ -41,7 +41,7 @@ class RecordedContents:
 
     ledger: Ledger
     texts: Callable[[Sequence[Result], Secrets], PageTexts]  # additional texts on result pages
-    tables: str  # which configs of a sweep get a table of questions
+    tables: str  # which configs of a sweep get a table of questions: ALL or CHOSEN
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep."""

@@ -21,7 +21,10 @@ MOST_PAST = 50
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the best config of each of the last `MOST_PAST` sweeps on these questions, oldest first, to ``until``."""
+    """List the best config, by a metric, of each sweep on these questions, oldest first; at most the last `MOST_PAST`.
+
+    ``until`` is the id of the last sweep considered.
+    """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}

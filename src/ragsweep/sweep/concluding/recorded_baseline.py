@@ -11,7 +11,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
-    """Find a baseline declared by a name or a run; None for any other declaration.
+    """Find a baseline declared by a name or a run; None if it is declared by a number or by overrides, or not at all.
 
     Raises InputError if there is no such config.
     """
@@ -26,7 +26,7 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
 def find_baseline(
     declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
 ) -> Result | None:
-    """Return the declared baseline: a result of the sweep or a recorded one, or None.
+    """Return the declared baseline: a result of the sweep or a recorded one; None if none has the same questions.
 
     Args:
         declared: The declaration as typed; None: the one in the latest result's config.

@@ -43,7 +43,7 @@ def open_ledger(path: str) -> Ledger:
 def find_run(path: str, run: str) -> RecordedRun:
     """Read a result by ``SWEEP#NUMBER``, a given name, its MLflow run id, or a prefix of the id.
 
-    Raises InputError unless exactly one matches.
+    ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
     """
     ledger = open_ledger(path)
     target = ledger.names.all().get(run, run)
@@ -120,9 +120,10 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by its given name, or by its id or MLflow parent run id, or a prefix of either; the latest round.
+    """Find a sweep by its given name, or by its id or MLflow parent run id, or a prefix of either id.
 
-    Raises InputError if none matches, or several different ones do.
+    If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError, which names the
+    ledger's ``path``, if no sweep matches, or if several different ones do.
     """
     name = ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:

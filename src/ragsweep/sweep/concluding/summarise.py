@@ -82,7 +82,7 @@ def summarise_sweep(
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
-    """Choose the finalists of a search; return the names of their trials in the ledger, and their results.
+    """Choose at most ``most`` finalists of a search; return their trials' names in the ledger, and their results.
 
     The scores that decide are not corrected by human labels: otherwise later labels could choose other finalists, which
     would use the holdout again.

@@ -42,7 +42,7 @@ def show_sweep(
     Args:
         summary: The sweep.
         terminal: The terminal.
-        reference: The reference of the sweep in commands: ``ffea9bd0``.
+        reference: The reference of the sweep in commands, such as ``ffea9bd0``.
         view: The command that starts MLflow's UI.
         address: The page of the sweep's parent run.
         by: A label; the table is also printed for each of its values.
@@ -94,7 +94,10 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
-    """Yield a heading, and a line per finalist: its values on tune and holdout, their gap, its lead on the holdout."""
+    """Yield a heading and a line per finalist, as (label, text); nothing without finalists that were evaluated.
+
+    A line has the config's values on the tune questions and the holdout, their gap, and its lead on the holdout.
+    """
     if not finalists.results:
         return
     what = "1 config" if len(finalists.results) == 1 else f"{len(finalists.results)} configs"

@@ -24,8 +24,8 @@ class SweepSummary:
     results: Sequence[Result]
     failures: Sequence[Failure]
     conclusion: SweepConclusion = field(default_factory=SweepConclusion)
-    excluded: Sequence[ExcludedConfig] = ()  # configs beyond a constraint of the search, and those for reference
-    study: StudySummary | None = None  # of a search
+    excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search, or are for reference
+    study: StudySummary | None = None  # None if the sweep is not a search, or its summary is unreadable
     jobs: Mapping[int, Result] = field(default_factory=dict)  # results by job index
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric

@@ -83,7 +83,10 @@ class SweepRace:
         return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Drop the configs that are shown to be worse, and return the next rung."""
+        """Drop the configs that are shown to be worse, and return the next rung.
+
+        ``until``: the end of the current rung, in questions. ``returned``: its keys are the jobs that completed it.
+        """
         records, count = self._running, self.plan.count(until)
         known = records.results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
@@ -100,7 +103,7 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Free the storage of earlier rungs, and report it if no config was dropped."""
+        """Free the storage of earlier rungs; print a line if the race has dropped no config."""
         self._running.end()
         if self.has_cost and all(result.run.state != DROPPED for result in self._running.results().values()):
             self._running.report(f"no config has been dropped; no questions saved; {self.rule.guarantee}")

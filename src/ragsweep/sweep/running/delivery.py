@@ -80,7 +80,7 @@ class Outbox:
             return None
 
     def remove(self, job: Job) -> None:
-        """Delete a recorded outcome."""
+        """Delete a job's outcome from the object store."""
         self._remote.remove(self._name(job))
 
     def _name(self, job: Job) -> str:
@@ -112,7 +112,7 @@ class _Sender:
 
 
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
-    """Evaluate one config and send its outcome, unless that is sent already; return `DELIVERED`.
+    """Evaluate one config and send its outcome, unless one has been sent before; return `DELIVERED`.
 
     A failure is sent and re-raised.
     """
@@ -140,7 +140,7 @@ class Collector:
     launcher: Launch
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Launch jobs, record the outcomes that they sent, and return those; if the launcher fails, none is lost."""
+        """Launch jobs, record the outcomes that they sent, even if the launcher fails; return one result per job."""
         try:
             returned = list(self.launcher(jobs))
         except Exception as fault:

@@ -89,7 +89,7 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's ``name`` to the one in its sweep, with secrets masked, and its ``searching``."""
+    """Set a job's ``name``, as in its sweep and with secrets masked, and ``searching``: whether a search runs it."""
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
@@ -175,9 +175,9 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a config's mean so far, its number of questions, and the cost, as an intermediate value for the sweeper.
+    """Return the objective's mean so far (None for NaN), its number of questions and the amounts ``spent``, by name.
 
-    The race reads the scores from the ledger.
+    The sweeper reports them as an intermediate value; the race itself reads the scores from the ledger.
     """
     value = result.summaries.metrics[objectives(result.run.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}
@@ -186,7 +186,7 @@ def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return the value of the objective, or a tuple for several; None if any is NaN.
 
-    For our sweeper, return a dict that also has the values for its constraints and stop rule, and the cost.
+    For our sweeper, return a dict that also has the values for its constraints and stop rule, and what was ``spent``.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

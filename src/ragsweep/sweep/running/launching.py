@@ -17,7 +17,7 @@ Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
 """Run jobs with consecutive numbers, and return the outcome of each."""
 
 Body = Callable[[Launch, Path], str]
-"""Run the jobs of a sweep with a launcher, in the sweep's folder; return why the last jobs did not run."""
+"""Run the jobs of a sweep with a launcher, in the sweep's folder; return why a job may lack a record, or ""."""
 
 Launcher = Callable[[Body | None], str]
 """Call the body of a sweep with a launcher and return its result; for None, Hydra's sweeper runs the jobs."""
@@ -26,9 +26,9 @@ Launcher = Callable[[Body | None], str]
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches, up to the end of a rung; return each job's outcome, or the launcher's exception.
+    """Launch jobs in batches of at most ``longest``; return each job's outcome, or the launcher's exception.
 
-    A batch that cannot be launched does not stop the others.
+    ``rung`` is the number of questions to evaluate, in a race; None: all. A failed batch does not stop the others.
     """
     outcomes: dict[int, JobReturn | Exception] = {}
     for batch in consecutive_batches(jobs, longest):

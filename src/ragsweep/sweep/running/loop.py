@@ -44,7 +44,7 @@ class JobLoop:
 
     Args:
         command: The command.
-        first: Its first job, whose config fixes the time in all folder names.
+        first: The command's first job, whose config fixes the time in all folder names.
         secrets: The values to mask in the files of jobs.
     """
 

@@ -50,7 +50,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     """Reopen a sweep's parent run, upload its missing records, and end its runs without a record.
 
     If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
-    machines, whose runs have no record here, may be working on it.
+    machines, whose runs have no record here, may be working on the sweep; then runs without a record are not ended.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -85,7 +85,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
     """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
 
     An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
-    be working on the sweep; if a trial has moved between machines, one of its two runs is ended.
+    be working on the sweep; then only the superfluous run of a trial that has two, on two machines, is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
@@ -105,7 +105,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED the sweeps of dead processes, which would otherwise be shown as running forever."""
+    """Mark as KILLED this tracker's sweeps of dead processes, which would otherwise be shown as running forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -151,7 +151,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """Count the records still missing from another tracker that they are assigned to: ((URI, experiment), count)."""
+    """List ((URI, experiment), count) of the other trackers that lack results assigned to them, most results first."""
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
     outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]

@@ -79,7 +79,10 @@ class Multirun:
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a sweep; return it, and whether it is already finished."""
+        """Open, resume or join a sweep; return it, and whether it is already finished.
+
+        Raises RagsweepError if another process is running it and it cannot be shared, or if its name is taken.
+        """
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
             self._give_name(sweep)
@@ -204,7 +207,7 @@ class Multirun:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def leave(self, _: Sweep) -> str:
-        """Leave a sweep that another process will conclude, and return a message; "" if this one concludes it."""
+        """Leave a sweep that another process concludes, and return a message; "" if this process must conclude it."""
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
@@ -212,7 +215,7 @@ class Multirun:
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure, with the reason, for each job without a record."""
+        """Return a failure, with the reason ``why``, for each job whose number is not in ``recorded``."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
 

@@ -60,7 +60,7 @@ class OutcomeWriter:
         self.record(result)
 
     def keep_dropped(self, result: Result) -> None:
-        """Record the scores of a config that a race has dropped."""
+        """Record and track the scores of a config that a race has dropped."""
         result, record = self.record(result)
         self._track(record, result)
 

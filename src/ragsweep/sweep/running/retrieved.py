@@ -60,7 +60,7 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 
 
 class JudgedContexts(NamedTuple):
-    """The share of judged chunks in two configs' contexts.
+    """The share of judged chunks among the first ``depth`` chunks of two configs' contexts.
 
     ``low`` and ``high`` bound the difference in nDCG over all possible relevance labels of the unjudged chunks.
     """

@@ -35,7 +35,7 @@ class SearchSize:
     """The number of trials, the number of finalist evaluations, and the ranges of the space.
 
     ``ranges`` has, for each range, the overrides of the configs at its lower and its upper end, and its number of
-    values, ends included; infinite for a continuous range.
+    values, ends included; that number is infinite for a continuous range.
     """
 
     trials: int
@@ -87,8 +87,8 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
     """Return an upper bound on the work of a search.
 
-    Each part is counted once per combination of the parts below it that the space allows. No stage has more nodes or
-    takes longer than in the largest config, times the number of trials (and of finalists, for a stage with rows).
+    Each part is counted once per combination of the parts below it that the space allows. The nodes and the seconds of
+    a stage are at most the largest of any config, times the number of trials (plus finalists, for a stage with rows).
     Results already stored for ``experiments`` take no time.
 
     Args:

@@ -48,7 +48,7 @@ _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storag
 
 @contextmanager
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Hold the lock on opening, joining, leaving and closing sweeps of this key; wait until it is free."""
+    """Hold the lock on opening, joining, leaving and closing sweeps of this key; after `PATIENCE`, say who holds it."""
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
@@ -62,7 +62,10 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Leave a sweep that another process closes or has closed, and return a message; "" if this one must close it."""
+    """Leave a sweep that another process closes or has closed, and return a message.
+
+    Returns "", without leaving, if this process must close the sweep.
+    """
     others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""
@@ -187,17 +190,17 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure for the next trial if a reason stopped the search; [] otherwise, as it may end early."""
+        """Return a failure for the next trial if ``why`` gives a reason; else [], because a search may end early."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
-        """Leave a search that another process will conclude, and return a message; "" if this one concludes it."""
+        """Leave a search that another process concludes, and return a message; "" if this process must conclude it."""
         return leave(self.ledger, sweep)
 
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
         """Record the failed trials that have no record, and evaluate a complete search's finalists on the holdout.
 
-        Returns ``ending``, or KILLED if that evaluation was interrupted.
+        Returns ``ending``, or one with the status KILLED if the evaluation was interrupted.
         """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:

@@ -15,12 +15,12 @@ class StudySummary:
 
     study: str = ""
     sampler: str = ""
-    states: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)  # number of trials by state
     n_trials: int = 0
-    stopped: str = ""  # why it ended early
-    stop: Any = None  # the configured rule of the early end
+    stopped: str = ""  # why it ended early; "" if it did not
+    stop: Any = None  # the configured stop rule
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
-    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    pictures: Mapping[str, bytes] = field(default_factory=dict)  # by path: ``plots/NAME``
 
     @property
     def ended(self) -> bool:
