@@ -25,7 +25,7 @@ def reciprocal_rank(
     """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it, ranks from 1.
 
     Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
-    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1).
+    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1). The result has ``depth`` ranks.
     """
     shares = []
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):

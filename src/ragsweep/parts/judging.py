@@ -59,7 +59,7 @@ class Judge(Protocol):
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Embed texts; the value is a list of one vector (list of numbers) per text. Raises CallFailed."""
+        """Embed texts; the value is a list of vectors (lists of numbers), empty for blank texts. Raises CallFailed."""
 
 
 @cache
