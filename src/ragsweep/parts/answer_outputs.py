@@ -24,7 +24,7 @@ def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]
 
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Parse every answer; a failed one has neither output nor fault, a truncated one is unreadable."""
+    """Parse every answer; a failed one has neither value nor reason, unless ``mark_cut`` made it unreadable."""
     return [_read(answer, reader) for answer in answers.answers]
 
 

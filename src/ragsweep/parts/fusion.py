@@ -1,10 +1,10 @@
 """Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-A chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order, so that fusion does not
-depend on the order of the legs; the result is float32.
+The rankings are called legs; a chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order,
+so that fusion does not depend on the order of the legs; the result is float32.
 
-The shares of all legs are in one dense table with a column for each distinct chunk of a question: a fusion is one
-addition over the table, and one sort.
+The shares of all legs, the terms of these sums, are in one dense table with a column for each distinct chunk of a
+question: a fusion is one addition over the table, and one sort.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ def reciprocal_rank(
     """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it, ranks from 1.
 
     Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
-    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1).
+    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1). The result has ``depth`` ranks.
     """
     shares = []
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
@@ -60,7 +60,7 @@ def convex(
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Scale the scores of every question from 0 (its last candidate) to 1 (its best); returns (questions, depth).
 
-    If all candidates score the same, or there is only one, each gets 1; padding gets 0.
+    If all candidates score the same, or there is only one, each gets 1; padding gets 0. ``lowest`` is ignored.
     """
     is_chunk, scores, low, high = _extremes(rankings)
     return _scaled(is_chunk, scores - low, high - low)
@@ -70,8 +70,8 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Express the scores of every question in standard deviations above its last candidate, (questions, depth).
 
     The origin is the last candidate rather than the mean, so that a chunk that a leg did not find, which gets 0, is
-    level with the leg's last candidate, not with its average one. Equal scores and padding are treated as in
-    :func:`min_max`.
+    level with the leg's last candidate, not with its average one. Equal scores, padding and ``lowest`` are
+    treated as in :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
     above = np.where(is_chunk, scores - low, 0.0)
@@ -149,7 +149,7 @@ def _sum(table: Doubles) -> Doubles:
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return one weight per leg. Raises ConfigError without legs, or for missing, negative or only zero weights."""
+    """Return one weight per leg. Raises ConfigError without legs, for other names, if any is negative or all are 0."""
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
     if set(weights) != set(legs):

@@ -31,7 +31,7 @@ class ResponseSchema(NamedTuple):
 
 
 class JudgeReply(NamedTuple):
-    """A judge's reply: the parsed value, the usage of its calls (none for a cached reply), and its text."""
+    """A judge's reply: the parsed value, the usage charged for it, and its text (empty for embeddings)."""
 
     value: Any
     usage: Usage = Usage()
@@ -55,16 +55,16 @@ class Judge(Protocol):
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return a reply to a prompt that conforms to the schema. Raises CallFailed if there is none.
 
-        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with this prompt.
+        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with this prompt in it.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Embed texts; the value is a list of vectors (lists of numbers), one per text. Raises CallFailed."""
+        """Embed texts; the value is a list of vectors (lists of numbers), empty for blank texts. Raises CallFailed."""
 
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Derive from a pydantic model a response schema without further fields; binary fields are 0 or 1."""
+    """Derive from a pydantic model a response schema that forbids further fields; binary fields are 0 or 1."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )

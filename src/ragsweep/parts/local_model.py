@@ -21,7 +21,8 @@ LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 class LocalModel:
     """Base class of parts that run a model on this machine: locate, check and load it.
 
-    Addresses contain the hashes of its files and the resolved dtype (``fingerprint``), not ``model`` and ``dtype``.
+    Addresses of results contain the hashes of the model's files and the dtype that it runs in (``fingerprint``), not
+    the settings ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -107,7 +108,7 @@ class LocalModel:
 
 
 def silence_libraries() -> None:
-    """Silence transformers and sentence-transformers while they load a model."""
+    """Silence the log and progress bars of transformers and sentence-transformers, for the rest of the process."""
     from transformers.utils import logging as transformers_logging
 
     logging.getLogger("sentence_transformers").setLevel(logging.WARNING)

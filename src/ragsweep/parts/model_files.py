@@ -57,7 +57,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if the file is missing or contains something else."""
+    """Return the object in a JSON file; empty if there is no file, or another JSON value in it."""
     content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return content if isinstance(content, dict) else {}
 
@@ -112,8 +112,8 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 def facts(folder: Path) -> Mapping[str, str]:
     """Return a hash of a model's weights, and one of the files that define its tokenizer, architecture and pooling.
 
-    Excluded are weights that the libraries never read, and vocabulary files next to a tokenizer.json: it contains the
-    vocabulary, and some copies of a model lack these files.
+    Excluded are weights that the libraries never read, notes on training data, and ``*.txt`` files next to a
+    tokenizer.json: it contains the vocabulary, and some copies of a model lack these files.
     """
 
     def hashed(paths: Iterable[Path]) -> str:

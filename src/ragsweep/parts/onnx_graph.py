@@ -21,7 +21,7 @@ TOLERANCE = 1e-4
 """Maximum difference between a float32 export and its model, as a share of the largest value."""
 
 LEAST = "ragsweep/least"
-"""Name of the constant that divides the activations of a token if all are 0."""
+"""Name of a tiny constant, by which a token's activations are divided if all are 0."""
 
 
 def output_of(transformer: Any) -> str:
@@ -61,7 +61,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 
 
 def quantise(graph: Any, steps: int) -> Any:
-    """Replace products with constant matrices by products of 8-bit integers; the rest stays float32.
+    """Replace, in place, products with constant matrices by products of 8-bit integers; the rest stays float32.
 
     Weights are integer multiples, -``steps`` to ``steps``, of a scale per column. Activations have a scale and a zero
     point for the whole text, determined at run time. If only one product reads them, each token's activations are first

@@ -32,7 +32,7 @@ class Prompt:
     ``system`` may contain ``{fence}`` and ``{refusal}`` (the first of ``refusals``), ``question`` ``{passages}``,
     ``{question}`` and ``{fence}``, ``passage`` ``{number}`` (from 1), ``{name}``, ``{text}`` and ``{fence}``. The fence
     is a hash of question and passages, so that no passage can contain it, and equal requests have equal prompts.
-    Without passages the messages are ``system_alone`` and the bare question.
+    Without passages the messages are ``system_alone`` and the bare question. ``citations`` demands ``{number}``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -21,7 +21,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order candidates whose positions already ascend in every row (padding anywhere)."""
+    """Order candidates like ``arrange``, if their positions already ascend in every row (padding anywhere)."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)

@@ -44,8 +44,9 @@ def reordering_of(part: Any) -> Reordering:
 
 
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
-    """Reorder the head of every ranking; ties and the chunks after the head keep their order.
+    """Reorder the head of every ranking, its first ``candidates``; ties keep their order, as do the later chunks.
 
+    With ``min_score``, the later chunks are dropped, and those of the head that score less.
     ``scores`` (pairs,) are those of the candidates of all rows, row by row, without padding. The returned scores are
     those that determine the order: the reranker's, or the mixed scores, and after the head the first stage's.
     """

@@ -1,4 +1,4 @@
-"""Settings of calls, which parts that call a service share; most of them cannot change a result."""
+"""Settings shared by the parts that call a service; most of them cannot change a result."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar

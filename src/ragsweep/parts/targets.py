@@ -80,6 +80,8 @@ class Target:
 class Drop:
     """Warn if a metric drops too far below a reference, such as a value observed in production.
 
+    It is meant for metrics of which lower values are worse, or may be.
+
     Args:
         share: The permitted drop as a proportion of the reference, 0 to 1.
         reference: The value to compare with; None: no evaluation.

@@ -6,11 +6,11 @@ from ragsweep.core.types import NO_CHUNK
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 STEMMED = {"en": "english", "fr": "french"}
-"""Languages whose words are stemmed; in others, words are compared as written."""
+"""Languages whose words are stemmed; in others, words are neither stemmed nor left out as stop words."""
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return the indices of each query's ``depth`` best texts by BM25; ``code`` is the two-letter language code."""
+    """Return the indices of each query's best texts, at most ``depth``; ``code`` is the two-letter language code."""
     retriever = Bm25(language=STEMMED.get(code, "none"))
     found = retriever.retrieve(retriever.build(texts), queries, depth).positions
     return [[int(one) for one in row if one != NO_CHUNK] for row in found]

@@ -1,8 +1,7 @@
 """The tokenizer that measures contexts, the same for all configs: a token is a word or a single punctuation mark.
 
-In scripts without spaces, and in Hangul, each character is a token.
-
-It is independent of models, so that context lengths are comparable across configs and over time.
+In scripts without spaces, and in Hangul, each character is a token. The tokenizer is independent of models, so that
+context lengths are comparable across configs and over time.
 """
 
 import re
@@ -37,7 +36,7 @@ class Offsets:
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens of each span, as ``count`` does for its text; a word cut in two counts in both spans."""
+        """Count the tokens of each span, as ``count`` does for its text; a word cut by two spans counts in both."""
         first, last = self.token_ranges(start, end)
         return last - first
 

@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 class Recursive:
     """Cut after paragraphs, and pieces longer than ``size`` characters after lines, then sentences, words, characters.
 
-    Pieces shorter than ``min_characters`` are joined to a neighbour, and any neighbours while they fit in ``size``. The
+    Pieces shorter than ``min_characters`` are joined to a neighbour, and longer ones while both fit in ``size``. The
     splitter is chonkie's RecursiveChunker.
     """
 

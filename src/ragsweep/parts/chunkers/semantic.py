@@ -18,8 +18,8 @@ from ragsweep.parts.unit_vectors import unit
 class Semantic:
     """Cut between neighbouring sentences that are less similar than most neighbours in their document.
 
-    The distance of two sentences is 1 - cosine of their vectors; the text is cut where it exceeds the ``percentile`` of
-    all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
+    The distance of two sentences is 1 - cosine of their vectors; the text is cut where this exceeds the ``percentile``
+    of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
     Pieces longer than ``size`` characters are cut where their sentences are least similar, and longer sentences after
     lines and words. Sentences of different documents are neither compared nor embedded together: a document's chunks
     depend only on its text.
@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; the embedder embeds every sentence once, except in documents of one sentence."""
+        """Return the chunks; every sentence is embedded once, except in documents of one sentence."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

@@ -25,7 +25,7 @@ class NoChunker:
 
 @dataclass(eq=False)
 class FixedSize:
-    """Cut every document into windows of ``size`` characters, each sharing ``overlap`` with the previous one."""
+    """Cut every document into windows of ``size`` characters, each with ``overlap`` characters of the previous one."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -38,7 +38,7 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows; the last of a document may be shorter, blank ones are skipped."""
+        """Return the non-blank windows; the last of a document may be shorter."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 

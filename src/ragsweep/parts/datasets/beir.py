@@ -1,4 +1,4 @@
-"""A folder in BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each also gzipped."""
+"""A folder in BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each of them plain or gzipped."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,8 @@ class Beir:
     """Read a BEIR folder; evidence is a whole document, graded by the label's score.
 
     The questions are those labelled by the split and those whose metadata has ``"unanswerable": true``; all others are
-    counted and skipped.
+    counted and skipped. ``exclude_self`` removes the document with a query's id from its ranking, unless it is
+    evidence.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -42,7 +43,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Read corpus, queries and labels. Raises ConfigError for settings, one InputError for all faults of files."""
+        """Read all files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")

@@ -32,7 +32,8 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Csv:
     """Read a table of questions; a row has at most one piece of evidence, and rows with the same id are one question.
 
-    Unknown columns become labels.
+    Unknown columns become labels, except for cells with lists or objects. Questions of the categories ``conversation``
+    need no retrieval.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -49,7 +50,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for settings, one InputError for all faults of the files."""
+        """Read both files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()
@@ -77,7 +78,7 @@ def read_question_table(
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
     """Read a question table; return the golden set before its labels are checked, and the rows.
 
-    Errors are added to ``faults``. ``columns`` maps fields to the names of their columns, if different.
+    Faults of the file are added to ``faults``. ``columns`` maps a field to its column, where the names differ.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))

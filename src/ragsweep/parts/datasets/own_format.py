@@ -32,7 +32,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for settings, one InputError for all faults of the files."""
+        """Read both files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()

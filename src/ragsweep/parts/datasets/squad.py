@@ -20,7 +20,7 @@ class Squad:
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
     document. Answers are alternative correct answers; overlapping spans are one piece of evidence. An answer that is
-    not at its start in the file is located at its only occurrence in the paragraph. Questions marked ``is_impossible``
+    not at its ``answer_start`` is located at its only occurrence in the paragraph. Questions marked ``is_impossible``
     are unanswerable.
     """
 
@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Read the file. Raises ConfigError for settings, one InputError for all faults of the file."""
+        """Read the file. Raises ConfigError for invalid settings, one InputError for all faults of the file."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)

@@ -20,8 +20,9 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report token counts per text, so the context tokenizer counts them, and no text counts as
-    truncated. Blank texts are not sent, because services reject them; their vectors are zero.
+    Services do not report the tokens of each text: they are counted by the tokenizer of contexts
+    (:mod:`ragsweep.parts.tokens`), and no text counts as truncated. Blank texts are not sent, because services reject
+    them; their vectors are zero.
     """
 
     TRAITS = replace(
@@ -47,7 +48,7 @@ class ApiEmbedder(ServiceSettings):
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks and count their tokens. Raises CallFailed if a call fails permanently."""
+        """Embed chunks and count their tokens, with the prompt. Raises CallFailed if a call fails permanently."""
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)

@@ -53,7 +53,8 @@ class SentenceTransformerEmbedder(LocalModel):
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, with prompt and special tokens, and how many of them the model reads.
 
-        Batches are filled in order of length, longest first, so that equal calls have equal batches.
+        Batches are filled with the longest texts first, so that the texts of a batch have similar lengths. Raises
+        InputError if a number in the vectors is not finite.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
@@ -65,7 +66,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Return the vectors of queries, (queries, dimension)."""
+        """Return the vectors of queries, (queries, dimension). Raises InputError if a number in them is not finite."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
         for start in range(0, len(queries), size):

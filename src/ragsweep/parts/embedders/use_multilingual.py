@@ -45,7 +45,7 @@ class UseMultilingualEmbedder:
         return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; all tokens of a text are read, including the model's begin and end tokens."""
+        """Embed chunks whole; token counts include the begin and end tokens, and are 0 for a text without others."""
         tokens = self._count(texts)
         return Embeddings(self._embed(texts, tokens), tokens, tokens)
 

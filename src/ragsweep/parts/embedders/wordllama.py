@@ -44,7 +44,7 @@ class WordLlamaEmbedder:
     dimensions: int = 256
 
     def check(self) -> None:
-        """Raise ConfigError for ``dimensions`` not in DIMENSIONS, or if model files are not installed or differ."""
+        """Raise ConfigError for ``dimensions`` not in DIMENSIONS, and for missing or unexpected model files."""
         if self.dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
             raise ConfigError(f"embedder.dimensions is {self.dimensions}; the model has vectors of {known}")

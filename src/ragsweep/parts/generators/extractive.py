@@ -34,9 +34,9 @@ class PassageSentences(NamedTuple):
 class Extractive:
     """Quote the sentences nearest to the question by their vectors, in context order.
 
-    ``support`` is the cosine of the best sentence; if it is below ``threshold``, or without context, the answer is an
-    abstention. Each sentence cites its passage as ``[1]``. An answer's seconds exclude the embedding of sentences,
-    which a production system precomputes.
+    At most ``sentences`` are quoted, those with a cosine of at least ``threshold``; without any, the answer is an
+    abstention. Its ``support`` is the cosine of the best sentence. Each sentence cites its passage as ``[1]``. An
+    answer's seconds exclude the embedding of sentences, which a production system precomputes.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))

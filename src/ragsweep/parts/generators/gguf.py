@@ -38,7 +38,7 @@ class Gguf:
     """Answer each request by completing the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
-    shared. So an answer depends only on its request, the number of threads (by rounding) and ``quantization``. A
+    shared. So an answer does not depend on other requests, but on ``threads`` (by rounding) and ``quantization``. A
     request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no
     calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random key.
     """
@@ -62,7 +62,7 @@ class Gguf:
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, or if the model cannot be loaded; loads nothing."""
+        """Raise ConfigError for invalid settings, a missing library, or a file that is not GGUF; loads nothing."""
         check_tags(self.thoughts, "llm")
         check_drawing(self)
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
@@ -84,7 +84,7 @@ class Gguf:
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of one repetition."""
+        """Answer every request with the seed of the repetition ``replicate``, from 0."""
         if not requests:
             return
         free = Queue[Any]()

@@ -17,16 +17,16 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Request keys with a separate option, or that would change the response's form."""
+"""Request keys that are set by an option of their own, or would change the form of the response."""
 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or is truncated at
-    ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config. Each
-    of the ``replicates`` answers to a request has its own seed; ``extra.random_seed`` is changed likewise.
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or whose reply is cut
+    at ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config.
+    Each of the ``replicates`` answers to a request has its own seed; ``extra.random_seed`` is changed likewise.
     """
 
     TRAITS = replace(
@@ -60,11 +60,11 @@ class OpenAI(EndpointSettings):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of one repetition; raises like ``generate``."""
+        """Answer every request with the seed of the repetition ``replicate``, from 0; raises like ``generate``."""
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one answer: the tokens of its prompt, and ``max_tokens`` (NaN if unlimited)."""
+        """Return the highest cost of one answer: reads its prompt and context, writes ``max_tokens`` (None: NaN)."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

@@ -53,7 +53,7 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded or does not generate text; loads nothing."""
+        """Raise ConfigError for invalid settings, and for a model that cannot generate text; loads nothing."""
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)
@@ -74,7 +74,7 @@ class Transformers(LocalModel):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of one repetition; an answer's seconds are those of its batch."""
+        """Answer every request with the seed of repetition ``replicate``, from 0; answers get their batch's seconds."""
         if requests:
             self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]

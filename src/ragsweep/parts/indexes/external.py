@@ -31,7 +31,7 @@ class ExternalIndex(ABC):
     TRAITS: ClassVar[PartTraits]
 
     def build(self, vectors: Floats) -> Arrays:
-        """Fill a table, unless a complete one exists, and return its name."""
+        """Fill a table, unless a complete one exists; return its name as the index. Raises CallFailed."""
         name = self._name(vectors)
         if len(vectors):
             with self._readable_faults():

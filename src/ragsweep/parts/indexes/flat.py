@@ -13,7 +13,7 @@ from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
 
 SPARE = 32
-"""Candidates fetched beyond the depth; more are fetched only if all of these lie within the error of a product."""
+"""Candidates fetched beyond the depth; more are fetched only if rounding could lift others into the ranking."""
 
 ROUNDING = 2.0**-24
 """Unit roundoff of float32."""
@@ -35,7 +35,7 @@ class Flat:
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return the ``depth`` vectors nearest to every query."""
+        """Return the ``depth`` vectors nearest to every query, or all vectors if there are fewer."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))

@@ -174,9 +174,10 @@ class LanceTable(ExternalIndex):
 class LanceIvfPq(LanceTable):
     """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
 
-    A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. ``oversampling``
-    times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours:
-    LanceDB draws its training sample without a seed.
+    ``num_partitions`` of None is the square root of the number of vectors, and at most one per 256 vectors. A vector is
+    cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. ``oversampling`` times ``depth``
+    candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours: LanceDB draws its
+    training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -212,8 +213,8 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """Search a LanceDB table in a graph of nearby vectors, whose values take one byte each.
 
-    A million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors themselves. A
-    rebuilt table may miss different neighbours: several threads build the graph.
+    Up to a million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors
+    themselves. A rebuilt table may miss different neighbours: several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

@@ -34,8 +34,9 @@ PAUSE = 0.2
 class Qdrant(ExternalIndex):
     """Find nearby vectors with the index of a Qdrant server, and score them like the exact index.
 
-    A search waits until the server has built its index. It uses several threads: a rebuilt collection may miss
-    different neighbours. No ranking is longer than ``ef_search``.
+    A search waits until the server has built its index. The server builds with several threads: a rebuilt collection
+    may miss different neighbours. No ranking is longer than ``ef_search``. With ``path`` instead of ``base_url`` there
+    is no server: the client searches exactly in that folder.
     """
 
     NAME: ClassVar[str] = "collection"

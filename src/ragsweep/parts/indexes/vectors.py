@@ -19,7 +19,7 @@ SEED = 0
 
 
 def check_pieces(key: str, number: int, dimension: int) -> None:
-    """Raise ConfigError if vectors cannot be cut into ``number`` pieces of equal length."""
+    """Raise ConfigError unless vectors can be cut into ``number`` (the setting ``key``) pieces of equal length."""
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
         raise ConfigError(f"index.{key} is {number}; vectors of {dimension} numbers can be cut into {divisors} pieces")

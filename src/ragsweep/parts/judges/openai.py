@@ -26,11 +26,12 @@ conforms to its schema, and nothing else."""
 
 @dataclass(eq=False, kw_only=True)
 class OpenAIJudge(EndpointSettings):
-    """Request judgements from an OpenAI-compatible endpoint, and embeddings if a metric compares meanings.
+    """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
-    Equal prompts of several metrics are sent once per process; at temperature 0 so are a metric's repetitions of a
-    prompt. ``replicate`` changes only the address and the seed: a new value repeats all judgements.
+    For each sample, equal prompts of several metrics are sent once per process, and at temperature 0 also a metric's
+    repetitions of a prompt. ``replicate`` changes only the seed and the address of stored judgements: a new value
+    repeats all of them. ``embeddings_model`` is a model of the endpoint, ``embeddings`` a part of the config.
     """
 
     TRAITS = replace(
@@ -79,7 +80,7 @@ class OpenAIJudge(EndpointSettings):
             raise ConfigError("judge: set only one of embeddings_model and embeddings")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment; makes no call."""
+        """Raise ConfigError if the key, or the one for embeddings, is not in the environment; makes no call."""
         super().check_key()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge")
@@ -89,7 +90,7 @@ class OpenAIJudge(EndpointSettings):
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if a metric needs embeddings and none are configured."""
+        """Raise ConfigError if ``embeddings`` says that a metric needs them, and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
                 f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"

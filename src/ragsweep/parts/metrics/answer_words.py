@@ -127,7 +127,7 @@ def _length(text: str, language: str) -> float:
 
 
 def contains(text: str, right: str, language: str) -> bool:
-    """Return whether a text has all words of a right answer in sequence, with compounds also split."""
+    """Return whether a text has all words of a right answer in sequence, with compounds whole or split in both."""
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
@@ -136,7 +136,7 @@ def contains(text: str, right: str, language: str) -> bool:
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words that a text has; without any, 1 for equal texts, else 0."""
+    """Return the proportion of a right answer's words in a text; if it has no words, 1 for equal texts, else 0."""
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
     return shared / len(wanted) if wanted else float(bare(text) == bare(right))
@@ -144,7 +144,7 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Return a text in lower case, without punctuation and articles, with single spaces between words."""
+    """Return a text in lower case, without punctuation and the language's articles, its words between single spaces."""
     lowered = text.lower() if text.isascii() else _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
@@ -158,7 +158,7 @@ def _with_decimals(text: str, language: str) -> str:
 
 
 def articles_of(question: Question, language: Language) -> str:
-    """Return the language whose articles are dropped: "english" or "french"."""
+    """Return "french" or "english", whose articles are dropped; "label" means the question's label, else detection."""
     if language != "label":
         return language
     label = question.labels.get("language", "")

@@ -185,12 +185,12 @@ def is_refusal(answer: Answer) -> bool:
 
 
 def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
-    """Return an answer's text without citations; empty for a refusal."""
+    """Return an answer's text without citations, except for those in right answers (``expected``); "" for a refusal."""
     return "" if is_refusal(answer) else without_citations(answer.text, expected)
 
 
 def without_citations(text: str, expected: Sequence[str] = ()) -> str:
-    """Remove the citations from a text, except for brackets in code, and for those in a right answer."""
+    """Remove the citations from a text, except for brackets in code, and for those in a right answer (``expected``)."""
 
     def kept(match: re.Match[str]) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")

@@ -31,7 +31,8 @@ class CitedClaim(NamedTuple):
 class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
-    A claim is a sentence, or a part of a sentence that ends with citations.
+    A claim is a sentence, or a part of a sentence that ends with citations. At least the proportion ``threshold`` of
+    its words must occur in the passage.
     """
 
     TRAITS = PartTraits(version="3")

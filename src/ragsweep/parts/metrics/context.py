@@ -193,7 +193,7 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """Parts of documents that questions expect, one row each, and the reasons of questions without any (questions,)."""
+    """Parts of documents that questions name, one row each, and why a question has none (questions,), "" if it has."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]

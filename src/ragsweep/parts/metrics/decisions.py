@@ -81,7 +81,11 @@ WELCOME = ("correct_answer", "correct_refusal")
 
 
 class SuccessRate(AnswerMetric):
-    """Whether a question was answered correctly, or correctly refused: 1 or 0."""
+    """Whether a question was answered correctly, or correctly refused: 1 or 0.
+
+    An answer is correct if it contains all keywords of the question, or a right answer (``is_right``); a refusal is
+    correct if the question is unanswerable.
+    """
 
     TRAITS = PartTraits(version="4")
     name: str = "success_rate"

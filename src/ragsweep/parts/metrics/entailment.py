@@ -25,7 +25,8 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
     """Proportion of the answer's sentences that some passage of its context entails.
 
     Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity; a passage longer
-    than the model's window is truncated. An answer without passages scores 0.
+    than the model's window is truncated. A passage entails a sentence if the model's probability is at least
+    ``threshold``. An answer without passages scores 0.
     """
 
     TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)
@@ -56,7 +57,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every sentence with every passage; without a model, every case is "not configured"."""
+        """Judge every sentence of an answer by each passage; without a model, every case is "not configured"."""
         if self.model is None:
             for n in range(len(cases)):
                 done(n, Judgement(reason=NOT_CONFIGURED))

@@ -100,7 +100,8 @@ class SentenceMetric(JudgedAnswerMetric):
 class GroundingSemantic(SentenceMetric):
     """Proportion of the answer's sentences with a similar sentence in the context.
 
-    An answer without passages scores 0. Sentences longer than the model's window are truncated.
+    Sentences are similar from a cosine of ``threshold``. An answer without passages scores 0. Sentences longer than the
+    model's window are truncated.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -135,6 +136,6 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Split a text into stripped sentences that contain a word; by English rules, except for French."""
+    """Split a text into stripped sentences with at least one word, by French rules for "fr", else by English ones."""
     pieces = sentences(text, "french" if language == "fr" else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]

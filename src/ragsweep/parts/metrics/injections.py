@@ -95,10 +95,11 @@ _MIXED = re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b")
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
 def find_injections(text: str) -> tuple[str, ...]:
-    """List the patterns of prompt injection found in a text; empty for most texts.
+    """List the names of the patterns of prompt injection found in a text; empty for most texts.
 
     Patterns: orders to ignore instructions (fifteen languages), demands for a grade, judgements as JSON, role tags,
-    fence tags, invisible characters, and words that mix two alphabets. Letters are folded first.
+    new personas, fence tags, invisible characters, and words that mix two alphabets. All except the last three are
+    sought in a text with folded letters (``fold_homoglyphs``).
     """
     plain = fold_homoglyphs(text)
     names = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]

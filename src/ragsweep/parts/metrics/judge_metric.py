@@ -117,7 +117,7 @@ class JudgeMetric(Proportion):
             check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge all cases, as many at a time as the judge's limits permit. Raises EndpointFailed."""
+        """Judge all cases, several at a time, by the judge's limits. Raises EndpointFailed if no call can succeed."""
         self.judge_cached(cases, done, {})
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
@@ -131,7 +131,7 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement; conversation and skipped refusals are NaN with a reason."""
+        """Score every question by its judgement; conversation, skipped refusals and failures are NaN with a reason."""
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):

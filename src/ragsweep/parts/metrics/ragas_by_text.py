@@ -98,7 +98,7 @@ def evidence_quotes(question: Question) -> list[str]:
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 for empty texts.
+    """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 if both are empty.
 
     Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), with one
     column of the table per integer.

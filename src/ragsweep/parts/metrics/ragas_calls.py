@@ -55,7 +55,7 @@ class JudgeSession:
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:
-        """Return the reply to a prompt of ragas as a ``model``, a pydantic class. Raises NothingToJudge, CallFailed."""
+        """Return a reply as an instance of ``model``, a pydantic class. Raises NothingToJudge or CallFailed."""
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
@@ -79,7 +79,7 @@ def scorer(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Create a metric of ragas by name, bound to a session, and return its ``ascore``.
 
-    Raises ValueError if ragas rejects the options.
+    ``embeddings`` is whether the metric needs embeddings. Raises ValueError if ragas rejects the options.
     """
     ragas = library()
     clients: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": ragas.judge(session)}

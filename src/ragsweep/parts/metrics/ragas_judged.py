@@ -32,8 +32,8 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """A metric of ragas, named by ``of_ragas``.
 
-    If ``strict``, a text without statements has no score. A case costs ``chats`` chat calls, ``chats_a_passage`` more
-    for each passage, and ``embeds`` embedding calls.
+    If ``strict``, a text without statements has no score. A sample of a case costs ``chats`` chat calls,
+    ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls.
     """
 
     of_ragas: ClassVar[str]
@@ -57,7 +57,7 @@ class RagasMetric(JudgeMetric):
         return versions()
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one judgement; NaN tokens if the judge has no ``max_tokens``."""
+        """Return the highest possible cost of one judgement; its written tokens are NaN without ``max_tokens``."""
         judge = self._judge
         by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + by_passage

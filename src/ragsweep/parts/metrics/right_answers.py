@@ -128,8 +128,8 @@ _STEMMERS = {
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
-    ``match`` compares whole words, substrings or word stems. A refusal of an answerable question scores 0; unanswerable
-    questions are not scored.
+    ``match`` compares whole words, substrings or word stems, those of ``language`` ("label": the question's label, else
+    detected). A refusal of an answerable question scores 0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -156,7 +156,7 @@ class KeywordCoverage(AnswerMetric):
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the proportion of a question's keywords (at least one) that are found in a text."""
+    """Return the proportion of a question's keywords found in a text; the question must have at least one."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
     if match == "stem":

@@ -14,7 +14,10 @@ from ragsweep.parts.outputs.text import code_blocks
 
 @dataclass(eq=False)
 class JsonObject:
-    """Read the JSON object that an answer consists of, or that its last fenced block contains."""
+    """Read the JSON object that an answer consists of, or that its last fenced block contains.
+
+    ``schema`` is a JSON schema or the path of its file; None accepts every object.
+    """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

@@ -54,7 +54,7 @@ class Rewrite:
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one query; 0 for a model without prices."""
+        """Return the highest possible cost of one query; 0 for a local model."""
         if not isinstance(self.llm, CostEstimator):
             return CostEstimate(0, 0, 0)
         return self.llm.estimate_cost(size)

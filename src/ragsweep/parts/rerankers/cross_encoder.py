@@ -60,7 +60,7 @@ class CrossEncoder(LocalModel):
             raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores per pair, not one")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, longest first, so that pairs of similar length share a batch."""
+        """Score pairs of question and text, batched by length. Raises InputError if a score is not finite."""
         if not pairs:
             return np.empty(0, dtype=np.float32)
         from torch import nn

@@ -20,9 +20,9 @@ class LateInteraction:
     """Score a pair by MaxSim: each token of the question is compared with the most similar token of the chunk.
 
     The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum,
-    which orders the chunks of a question equally but is not comparable between questions. No further model is loaded:
-    ``embedder`` returns the token vectors from its ``embed_tokens``, without special tokens. The tokens of chunks are
-    embedded once per chunking, and stored in half precision, which changes a score by less than 0.001.
+    which orders the chunks of a question equally but is not comparable between questions. The token vectors are those
+    of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per chunking, and
+    stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -73,7 +73,8 @@ class LateInteraction:
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
     """Return the mean, over the query's tokens, of the cosine to the most similar token of each chunk, (positions,).
 
-    A chunk without tokens scores -1; so does every chunk for a query without tokens.
+    All token vectors are unit vectors, and ``positions`` the indices of the scored chunks. A chunk without tokens
+    scores -1; so does every chunk for a query without tokens.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

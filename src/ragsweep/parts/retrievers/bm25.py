@@ -33,9 +33,10 @@ class Bm25:
     without spaces, and in Hangul, the words are pairs of neighbouring characters, so that a single character is found
     only if it occurs alone.
 
-    ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n
-    + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?", ECIR 2020. ``rank_bm25`` is
-    that library's BM25Okapi. A chunk is found if it scores more than 0, and at least ``min_score``.
+    For a word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, ``bm25s`` adds Lucene's ``idf * f / (f
+    + k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis
+    et al., "Which BM25 do you mean?", ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it
+    scores more than 0, and at least ``min_score``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -90,7 +91,7 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return the best chunks that share a word with the query."""
+        """Return the ``depth`` best chunks that share a word with the query; ``min_score`` is applied by the caller."""
         number, score = self._load(index)
         ids, meaning = self._split(queries)
         result = empty_rankings(len(queries), depth)

@@ -81,7 +81,7 @@ def unpacked(words: NDArray[np.uint8]) -> list[str]:
 
 
 class Vocabulary:
-    """The vocabulary of all blocks, which converts a block's word indices to those of all sorted words."""
+    """The vocabulary of all blocks, which converts the word indices of a block to indices in the sorted vocabulary."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -106,9 +106,9 @@ class Vocabulary:
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
     """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
 
-    Returns the sorted words, and the arrays by name. Blocks come with their numbers, in any order. Counts are kept in
-    a temporary file, at least three bytes per pair, and the result in another: apart from the chunks' lengths and the
-    vocabulary, memory does not grow with the number of chunks.
+    Returns the sorted words, and the arrays by name. ``counted`` yields numbered blocks in any order. Counts are kept
+    in a temporary file, at least three bytes per pair, and the result in another: apart from the chunks' lengths and
+    the vocabulary, memory does not grow with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}

@@ -11,8 +11,8 @@ from ragsweep.parts.ranking import check_min_score
 class Vector:
     """Combine an embedder and an index; embedding and searching are separate stages.
 
-    If ``index`` differs from ``exact`` and a metric needs it, both are searched and compared. Chunks that score below
-    ``min_score`` are dropped.
+    If ``index`` differs from ``exact`` and a metric compares the two, the pipeline searches both. Chunks that score
+    below ``min_score`` are dropped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(

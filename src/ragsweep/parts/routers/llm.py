@@ -24,9 +24,10 @@ SCHEMA = {
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Let a model behind OpenAI's protocol decide whether a message needs the corpus: its reply is one boolean.
+    """Let a model behind OpenAI's protocol decide whether a message needs the corpus: its reply is one boolean in JSON.
 
-    The conversation is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
+    The conversation stands between tags with its hash, which it cannot contain, so that instructions in it are not
+    followed. A reply that is not of this form is a failed decision.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")

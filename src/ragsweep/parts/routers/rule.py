@@ -16,8 +16,8 @@ from ragsweep.parts.limits import check_at_least
 class Rule:
     """Classify short texts that begin with one of the patterns as conversation; search for everything else.
 
-    Patterns are regular expressions, matched from the beginning to the end of a word, ignoring case and accents. A long
-    text is always searched for: people greet before they ask.
+    Patterns are regular expressions; a match starts with the text and stops at the end of a word, ignoring case and
+    accents. A text of more than ``most_words`` words is always searched for: people greet before they ask.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

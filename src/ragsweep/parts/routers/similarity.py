@@ -15,8 +15,8 @@ from ragsweep.parts.unit_vectors import unit
 class Similarity:
     """Classify texts as conversation by their similarity to examples of conversation and of questions.
 
-    The similarity to conversation, the cosine to the nearest example, must be at least ``threshold`` and exceed that to
-    questions. The score is the difference of the two (without examples of questions, from ``threshold``).
+    A text is conversation if its cosine to the nearest example of conversation is at least ``threshold`` and exceeds
+    that to the nearest example of a question, or ``threshold`` if there are none. The score is the difference.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -32,7 +32,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
     """Create a response; contexts, ids and scores are lists of equal length, or None.
 
     Nested lists of chunks (one list per document) become one list; the id or score of a nested list applies to each of
-    its chunks.
+    its chunks. Chunks with neither id nor text are dropped.
 
     The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
     null or blank, or begins with one of the refusals, is an abstention; an answer that ends within thoughts is a

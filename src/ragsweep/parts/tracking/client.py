@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client only: active runs stay untouched, the tracking URI is set per call.
+"""Record results in MLflow through its client, which leaves the process's active runs and default URI unchanged.
 
 One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
 MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -119,7 +119,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on MLflow's pages, once served; empty if nothing was recorded by this process."""
+        """Return the address of a run on the server or `mlflow ui`; empty if this process has recorded nothing."""
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"

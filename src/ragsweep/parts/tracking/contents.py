@@ -32,7 +32,7 @@ def children(connection: Connection, parent: str, condition: str) -> Iterator[Ru
 
 
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
-    """Reopen an existing run under this name and with these tags, without those of its earlier outcome."""
+    """Reopen an existing run under this name and with these tags; tags of its earlier outcome are removed."""
     from mlflow.entities import RunTag
 
     client = connection.client
@@ -54,7 +54,7 @@ def log_values(
     metrics: Mapping[str, float],
     artifacts: Mapping[str, bytes],
 ) -> None:
-    """Send parameters, metrics and files, except for those that an adopted run already has."""
+    """Send parameters, metrics and files; to an adopted run, only new parameters and changed metrics, and all files."""
     from mlflow.entities import Metric, Param
 
     short, long = files.parameters(parameters)

@@ -32,7 +32,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def database_path(uri: str) -> Path | None:
-    """Return the file of a SQLite URI, or None for other URIs."""
+    """Return the file of a SQLite URI; None for other URIs and for a database in memory."""
     _, _, rest = uri.partition(":///")
     name = unquote(rest.partition("?")[0])
     return Path(name) if _is_sqlite(uri) and name not in ("", ":memory:") else None

@@ -80,7 +80,7 @@ LONGEST_REQUEST = 600_000
 MOST_METRICS = 40
 """Maximum number of metrics in a run: MLflow's pages show them side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Families of metrics: one per rank, or per quantile."""
+"""Families of metrics: by rank, by quantile of the latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold for each."""
 
@@ -103,7 +103,7 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
     - up to MOST_METRICS in total: metrics with a target, those of STANDARD, the others in config order,
-      excluding metrics by rank (``recall_at_5``) or latency quantile, then the intervals of headline metrics
+      except for the families OF_MANY (``recall_at_5``, ``latency_p95_ms``), then the intervals of headline metrics
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
     - ``race_asked``, ``race_ahead``: of a dropped config, questions asked and a lower bound on the lead of the best
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``: the cost of the
@@ -154,7 +154,7 @@ def tags(result: Result) -> dict[str, str]:
 
 
 def without_noise(value: float) -> float:
-    """Round to twelve digits, to remove rounding errors of sums."""
+    """Round to twelve significant digits, and below 1e-12 to 0, to remove rounding errors of sums."""
     value = float(value)
     return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
 

@@ -48,7 +48,7 @@ class ModelRegistry:
     experiment: str  # its id
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
-        """Return the version that an alias points to; None if there is none."""
+        """Return the version that an alias points to; None if the model or the alias does not exist."""
         from mlflow.exceptions import MlflowException
 
         with self.connection.opened(None):

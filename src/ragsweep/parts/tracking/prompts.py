@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
-    """Link a run to its prompt, registering a new one; a failure causes one warning and ends the linking of prompts."""
+    """Link a run to its config's prompt, which is registered if new; after a failure, logged once, none is linked."""
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return

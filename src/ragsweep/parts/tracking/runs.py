@@ -31,8 +31,9 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 class RunPlacement:
     """The place of one config's run.
 
-    ``parent`` is the run of its sweep and ``job`` its name there (``3``, ``finalist-0``); None for a single config.
-    ``adopt`` is an existing run that becomes this config's: made by ``mlflow run``, or left by a killed attempt.
+    ``parent`` is the run of its sweep, ``job`` the config's name there (``3``, ``finalist-0``); None for a single
+    config. ``adopt`` is an existing run that becomes this config's: made by ``mlflow run``, or left by a killed
+    attempt.
     """
 
     parent: str | None = None

@@ -44,8 +44,9 @@ class ServedStep:
 
 @dataclass(frozen=True)
 class ServedTrace:
-    """One served request. ``results`` counts the chunks in the context; ``documents`` lists theirs, best first.
+    """One served request: ``results`` is the number of chunks in the context, ``documents`` the ids of their documents.
 
+    Documents are in the order of the context, each once. A trace that was read back has no ``answer``.
     ``abstained`` is None if the config has no generator; ``failed`` is a reason, or the name of an exception.
     """
 
@@ -159,7 +160,7 @@ class ServedTraces:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return a trace of MLflow as it was sent; None, with the reason passed to ``skip``, for any other trace."""
+    """Return the request in a trace of MLflow; None, with the reason passed to ``skip``, if there is none to read."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:
