@@ -41,7 +41,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop raising Interrupted again, because it has arrived."""
+    """Stop the repeated raising of Interrupted; to be called once the exception has arrived."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -1,4 +1,4 @@
-"""Locks between the processes of one machine, released by the kernel when a process dies; and claims (`Liveness`)."""
+"""Locks between the processes of one machine, released by the kernel when a process dies. For claims see `Liveness`."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,7 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file: any number of names, and no cleanup.
+    """Named locks on single bytes of one file, so that any number of names needs no cleanup.
 
     A process may acquire a lock that it already holds.
     """
