@@ -61,8 +61,8 @@ class ConfigGraph:
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
     candidates: int  # the number of reranked candidates; 0 without a reranker
-    reranked: Node  # of the searched chunks
-    ranking: Node
+    reranked: Node  # the final ranking, of the searched chunks
+    ranking: Node  # the same, of the chunks of the context
     context: Node
     latency: Mapping[str, Node]
     approximate: Mapping[str, ApproximateLeg]  # by leg
@@ -83,7 +83,7 @@ class ConfigGraph:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for those that it lacks."""
+        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for nodes that do not exist."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
