@@ -45,7 +45,7 @@ _PASSING = {
 class Cost:
     """Cost of computing a value: amount of work, and seconds."""
 
-    amount: float
+    amount: float  # characters of text of a whole value; else rows
     seconds: float
 
 

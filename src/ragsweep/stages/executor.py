@@ -127,7 +127,7 @@ class Executor:
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of known rows of a node or, if ``alike``, of others of its class and stage, by segment."""
+        """Return known rows of a node or, if ``alike``, of others of its class and stage: at most ``most`` segments."""
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
             return [columns]

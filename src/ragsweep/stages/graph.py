@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """The sum of the stage counts; unknown durations count as 0."""
+        """The sum of the stages' run counts and durations; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
