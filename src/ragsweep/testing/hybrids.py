@@ -31,7 +31,7 @@ class HybridRetrieverContract(Contract):
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check rankings of every depth."""
+        """Check the fused rankings at depths below, at and above that of the legs."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
