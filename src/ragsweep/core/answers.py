@@ -125,7 +125,8 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with their contexts.
 
-    ``passages`` are in the generator's request; ``cut`` counts those left out for the token budget (questions,).
+    ``passages`` has the context of each question, as in the generator's request; ``cut`` (questions,) counts the chunks
+    that the token budget removed from it.
     """
 
     answers: Sequence[Answer]

@@ -107,7 +107,7 @@ class Run:
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened to overrides
     dataset: DatasetFacts
-    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
+    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds and further counts
     indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
@@ -123,14 +123,15 @@ class Run:
 class Summaries:
     """The scores and costs of one config over all questions.
 
-    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms; ``usage`` maps "generate", "judge", "route" and
-    "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and money: the cost when first computed.
+    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms, and to the machine's state if it was probed;
+    ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and, if
+    known, money: the cost when first computed.
     """
 
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
     first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
-    reranking: Mapping[str, float] = field(default_factory=dict)  # changes in rank, and quantiles of its scores
+    reranking: Mapping[str, float] = field(default_factory=dict)  # as ``compare`` returns it; empty without a reranker
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -17,8 +17,8 @@ class Parts:
     chunker: BuiltPart
     retriever: BuiltPart
     reranker: BuiltPart
-    depth: int
-    top_k: int
+    depth: int  # length of the rankings
+    top_k: int  # maximum chunks of the context
     compared: bool = False  # also search exactly where indexes are approximate
     context_budget: int | None = None  # maximum tokens of the context
     generator: BuiltPart | None = None
@@ -58,13 +58,13 @@ class ConfigGraph:
     corpus: Node
     chunks: Node  # the chunks of the context, which cover evidence; usually also searched
     counts: Node  # token counts of the chunks
-    embeddings: tuple[Node, ...]
+    embeddings: tuple[Node, ...]  # of the searched chunks
     first_stage: Node  # after fusion, before reranking
     candidates: int  # the number of reranked candidates; 0 without a reranker
     reranked: Node  # the final ranking, of the searched chunks
     ranking: Node  # the same, of the chunks of the context
     context: Node
-    latency: Mapping[str, Node]
+    latency: Mapping[str, Node]  # probes by stage
     approximate: Mapping[str, ApproximateLeg]  # by leg
     legs: Mapping[str, Node] = field(default_factory=dict)  # of a hybrid, by name
     answer: Node | None = None  # None where the config names no generator

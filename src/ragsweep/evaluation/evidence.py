@@ -61,10 +61,10 @@ class Coverage:
     grade: NDArray[np.float64]  # (evidences,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
-    places: Places
-    touches: Overlaps
+    places: Places  # the passages of the evidence
+    touches: Overlaps  # of places and chunks
     tokens: Numbers  # (chunks,): of each chunk's text, with its title
-    marked: EvidenceTokens
+    marked: EvidenceTokens  # the chunks that overlap evidence of a question
     address: str = ""
     chunks: Chunks | None = None  # the chunking itself
 

@@ -124,7 +124,7 @@ class CircuitBreaker:
             raise EndpointFailed(f"{failure} (so were the {self._refusals - 1} previous calls)", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
-        """Record a failed attempt, described by ``fact``: its start, its end, and the wait that the service requested."""
+        """Record an attempt that failed with ``fact``, its start and end, and the wait that the service requested."""
         self._fact = fact
         paused = max(self._paused_until, now)
         if self._failures < SLOW_AFTER or began >= self._last_failure:

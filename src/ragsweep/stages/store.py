@@ -144,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the latest ``most`` values: segments of a node or, if ``alike``, of others of its class and stage."""
+        """Return values of segments of a node or, if ``alike``, of others of its class and stage: the latest ``most``."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
