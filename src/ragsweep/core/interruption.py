@@ -77,7 +77,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the current deadline has passed."""
+    """Return whether the deadline of the current block has passed; False without a deadline."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
 

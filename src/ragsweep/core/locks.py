@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's locks in a file; a single handle, because closing another would release all locks."""
+    """Return this process's one object for the locks in a file: closing a second would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -81,12 +81,12 @@ class EvidenceRanks:
 
     @property
     def stages(self) -> dict[str, Numbers]:
-        """The ranks by stage, in the order of the stages."""
+        """The ranks by stage, in order: legs, "before reranking" if there is a reranker, "final"."""
         first = {} if self.first is None else {"before reranking": self.first}
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the indices of a question's evidence."""
+        """Return the slice of the pieces that belong to the question at row ``question``."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 

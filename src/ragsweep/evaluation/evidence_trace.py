@@ -32,8 +32,7 @@ def trace_evidence(
 ) -> EvidenceRanks:
     """Trace every piece of evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
 
-    A leg alone has the config's ``top_k`` and budget. A chunk covers a passage if its share is at least
-    ``threshold``.
+    A leg alone has the config's ``top_k`` and budget. ``threshold`` is that of ``cover``.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0

@@ -42,7 +42,7 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``repetitions``: the single scores; None without repetitions.
+    ``repetitions``: the single scores; None if neither answers nor judgements are repeated.
     """
 
     scores: Mapping[str, Scores]
@@ -114,7 +114,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield a warning that counts the questions with a failed repetition, by metric; nothing if there are none."""
+    """Yield a warning that counts, of all ``questions``, those with a failed repetition, by metric; nothing if none."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

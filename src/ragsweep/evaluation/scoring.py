@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question; if the metric raises, or returns no scores, each is NaN with the reason.
+    """Score every question; if the metric raises, or returns invalid scores, each score is NaN with the reason.
 
     Raises RagsweepError if the metric raised it: it would recur in every config.
     """

@@ -54,7 +54,7 @@ class Endpoint(Service):
         ``sampling`` is copied into the body (temperature, max_tokens, seed ...), omitting None values.
 
         Raises:
-            CallFailed: There is no usable reply (a truncated one is not), for its ``reason``.
+            CallFailed: There is no usable reply, for its ``reason``; a truncated reply counts as unusable.
             EndpointFailed: No call to this endpoint can succeed.
             ConfigError: The key is not in the environment.
         """

@@ -94,7 +94,7 @@ class Computation:
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
 
     def reason(self, node: Node, row: str) -> str:
-        """Return why a row of an input failed."""
+        """Return why a row of the input ``node`` failed."""
         return self._executor.failure(node, row).reason
 
     def notes(self, node: Node) -> MutableMapping[str, str]:

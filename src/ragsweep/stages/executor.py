@@ -36,7 +36,7 @@ class Listener:
         """Handle the result of one request of a node, as it arrives."""
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Handle the end of a computation."""
+        """Handle the end of a computation that took ``seconds``, without its inputs."""
 
     def failed(self, node: Node) -> None:
         """Handle an error of a computation."""
@@ -94,7 +94,7 @@ class Executor:
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that must be computed; the same object if that is all of them."""
+        """List the distinct rows that must be computed; ``rows`` itself if none is known."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)

@@ -81,7 +81,7 @@ class Remote:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> bytes | None:
-        """Return an object's bytes."""
+        """Return an object's bytes; None if it is absent or unreachable."""
 
         async def read() -> bytes:
             return b"".join([chunk async for chunk in self._chunks(name)])

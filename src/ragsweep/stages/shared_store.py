@@ -57,7 +57,7 @@ class SharedStore(Store):
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value; if it is missing locally, from the remote half."""
+        """Return a whole value, from the remote half if it is missing locally; None without a valid one."""
         value = super().whole(node)
         if value is None and self._fetch_whole(node):
             value = super().whole(node)

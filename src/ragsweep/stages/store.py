@@ -144,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of segments of a node or, if ``alike``, of others of its class and stage: the latest ``most``."""
+        """Return values of the latest ``most`` segments of a node; with ``alike``, of others of its class and stage."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(

@@ -50,7 +50,7 @@ class HybridRetrieverContract(Contract):
         assert_equal(self.part().fuse(dict(reversed(legs.items())), 20), self.part().fuse(legs, 20))
 
     def test_a_question_is_fused_alike_in_any_batch(self) -> None:
-        """Check every batch, because rows are stored one by one."""
+        """Check that each question alone is fused as in the whole batch, because rows are stored one by one."""
         legs = self._legs()
         together = self.part().fuse(legs, 20)
         for row in range(len(together.positions)):
