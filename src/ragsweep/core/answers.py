@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The number of calls and their tokens; ``estimated`` if the service did not report token counts."""
+    """The number of calls and of their tokens; ``estimated`` is true if the service did not report the tokens."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -93,7 +93,7 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and a reason; those in missing.CALL_FAILURES are never stored."""
+    """Output of a judge for one case: a value, or NaN and a reason; not stored if that is in missing.CALL_FAILURES."""
 
     value: float = float("nan")
     reason: str = ""
@@ -108,7 +108,7 @@ class Judgement(NamedTuple):
 class RequestSize(NamedTuple):
     """The expected size of one request or case; NaN where unknown."""
 
-    passages: float = 0.0  # their number
+    passages: float = 0.0  # number of passages
     context: float = 0.0  # tokens of all passages together
     rest: float = 0.0  # tokens of everything else: question, answer, reference
 
@@ -125,7 +125,8 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with their contexts.
 
-    ``passages`` are those in the generator's request; ``cut`` counts those over the token budget (questions,).
+    ``passages`` has the context of each question, as in the generator's request; ``cut`` (questions,) counts the chunks
+    that the token budget removed from it.
     """
 
     answers: Sequence[Answer]

@@ -29,7 +29,7 @@ class Builder:
         self._by_config: dict[str, BuiltPart] = {}  # config as JSON: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
-        """Build the part at key ``where``; its own parts are built first.
+        """Build the part that ``node``, the value at key ``where``, describes; the parts inside it are built first.
 
         Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value that
         the class does not accept, and for values that the part's constructor or its `check()` rejects.
@@ -73,7 +73,7 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError if a part satisfies none of the protocols; it lists the members missing for the closest one."""
+    """Raise ConfigError, with the missing members of the closest one, if a part satisfies none of the protocols."""
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:

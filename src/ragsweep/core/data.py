@@ -34,13 +34,13 @@ class Corpus:
     """The documents, in the order of their file.
 
     A document is a title (may be empty) and a text; character spans always refer to the text. The title is prepended to
-    every chunk of its document. ``page_starts``: where each page of a paged document begins in its text.
+    every chunk of its document. ``page_starts``: id of a paged document -> the start of each page in its text.
     """
 
     ids: Sequence[str]
     titles: Sequence[str]
     texts: Sequence[str]
-    version: str = ""
+    version: str = ""  # as its source states it
     page_starts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @cached_property
@@ -96,7 +96,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The correct answers; without any, the keywords as one answer; else empty."""
+        """The correct answers; without any, the keywords as one answer; empty without either."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -159,7 +159,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # of the partition: the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each question of the holdout, for both sides
+    held: tuple[str, ...] = ()  # a short digest of each holdout question, for either side
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Rankings(NamedTuple):
     chunks: str = ""
 
     def first(self, length: int) -> Rankings:
-        """Cut every ranking to its first ``length`` ranks."""
+        """Return the rankings cut to their first ``length`` ranks."""
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
     @property
@@ -288,7 +288,7 @@ class EvaluationView:
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): the number of these inside evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds per question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
-    context_length: NDArray[np.int64] | None = None  # (questions,): set if a token budget may cut it before top_k
+    context_length: NDArray[np.int64] | None = None  # (questions,): number of chunks; None without a token budget
     answers: Answers | None = None  # None where the config names no generator
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
     routes: Sequence[Route] | None = None  # one per question; None without a router

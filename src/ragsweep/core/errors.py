@@ -54,7 +54,7 @@ class Faults:
     """All faults of an input, to be raised in one message, and notes on how its files were read.
 
     Args:
-        encoding: Of text files without a byte order mark; None: UTF-8, or the encoding that an HTML page declares.
+        encoding: Encoding of text files without a byte order mark; None: UTF-8, or what an HTML page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -100,7 +100,7 @@ MOST_LISTED = 40
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name closest to a misspelt name: ``; did you mean "x"? known: x, y``."""
+    """Suggest the known name closest to a misspelt name: ``; did you mean "x"? known: x, y``; "" if none is known."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)
     hint = f'; did you mean "{close[0]}"?' if close else ";"

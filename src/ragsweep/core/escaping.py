@@ -18,12 +18,12 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Write control characters as ``\u001b``, as JSON does, so that a terminal does not execute them."""
+    r"""Write control and direction characters as JSON does (``\u001b``), so that a terminal does not execute them."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """Make a line of a program's output safe for a terminal; preserve the carriage returns of progress bars."""
+    """Make program output safe for a terminal: drop styles, escape control characters except carriage returns."""
     return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
 
 

@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Return the spec without these parameters, which an input's address already contains."""
+        """Return the spec without the named parameters, for a node whose inputs' addresses already contain them."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the part's check that its service's key is set, which raises ConfigError; None if no key is needed."""
+    """Return the part's check that its service's key is set, which raises ConfigError; None if it has no such check."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -99,10 +99,10 @@ class StageContext(Protocol):
     """A running stage's access to its inputs and to storage for partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return an input's result: a whole value, or these rows."""
+        """Return the result of the input ``node``: its whole value, or the values of these rows."""
 
     def progress(self, done: int, total: int) -> None:
-        """Report progress."""
+        """Report progress: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, request: Any, result: Any) -> None:
         """Report the result of one request when it arrives."""
@@ -122,7 +122,7 @@ class StageContext(Protocol):
         """Store some rows before all requested ones are computed; the computation still returns all of them."""
 
     def reason(self, node: Node, row: str) -> str:
-        """Return why a row of an input failed."""
+        """Return why a row of the input ``node`` failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
         """Return the stored replies of a node that is not an input; a new reply is stored at once."""

@@ -41,7 +41,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop raising Interrupted again, because it has arrived."""
+    """Stop the repeated raising of Interrupted; to be called once the exception has arrived."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -77,7 +77,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the current deadline has passed."""
+    """Return whether the deadline of the current block has passed; False without a deadline."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
 

@@ -1,4 +1,4 @@
-"""Locks between the processes of one machine, released by the kernel when a process dies; and claims (`Liveness`)."""
+"""Locks between the processes of one machine, released by the kernel when a process dies. For claims see `Liveness`."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,7 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file: any number of names, and no cleanup.
+    """Named locks on single bytes of one file, so that any number of names needs no cleanup.
 
     A process may acquire a lock that it already holds.
     """
@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's locks in a file; a single handle, because closing another would release all locks."""
+    """Return this process's one object for the locks in a file: closing a second would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

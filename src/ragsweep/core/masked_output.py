@@ -8,7 +8,7 @@ from typing import Any
 
 
 class MaskedStream:
-    """A stream that masks written text and delegates the rest; ``styled`` masks text with terminal styles."""
+    """A stream that masks text by ``mask_text``, or text with terminal styles by ``styled``; it delegates the rest."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled
@@ -35,7 +35,7 @@ class MaskedStream:
 def masked_records(
     make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
 ) -> Callable[..., logging.LogRecord]:
-    """Return a factory of log records without secrets: each record is formatted and masked at once."""
+    """Wrap a factory of log records, ``make``, so that each record is formatted and masked at once."""
     formatter = logging.Formatter()
 
     def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -84,7 +84,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Lowest and highest possible value."""
+        """Lowest and highest possible value, each None if there is none."""
 
     @property
     def quantile(self) -> float | None:

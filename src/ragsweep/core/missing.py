@@ -75,10 +75,10 @@ SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""The question lacks a requirement of the metric; any other reason is a failed measurement."""
+"""The question, its answer or the config lacks a requirement of the metric."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""There is nothing to measure; all other reasons are failures, which may not recur."""
+"""There is nothing to measure. Reasons in neither SKIPPED nor this set are failures (see ``failed``)."""
 
 
 def failed(reason: str) -> bool:
@@ -131,7 +131,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Keep the scores if an approximate index was searched; else all are NaN, the measured ones as ``EXACT``."""
+    """Keep the scores if an approximate index was searched; else all are NaN, measured ones with the reason EXACT."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)

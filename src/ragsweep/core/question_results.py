@@ -65,11 +65,11 @@ BY_QUESTION = ("top", "scores")
 class EvidenceRanks:
     """The rank of each piece of evidence after each stage (pieces,): from 1, or 0 if the stage does not return it.
 
-    The pieces are in the order of the questions and of the golden set. Shares and scores have six digits.
+    The pieces are in the order of the questions and of the golden set. Scores have six digits.
     """
 
     question: Numbers  # the row of the question
-    held: Doubles  # 1 if one chunk covers the piece, else the largest share in a chunk; 0: not in the corpus
+    held: Doubles  # 1 if one chunk covers the piece, else the largest share in a chunk, to 3 decimals
     legs: Mapping[str, Numbers]  # of a hybrid
     exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
     first: Numbers | None  # before reranking, after fusion; None without a reranker
@@ -81,12 +81,12 @@ class EvidenceRanks:
 
     @property
     def stages(self) -> dict[str, Numbers]:
-        """The ranks by stage, in the order of the stages."""
+        """The ranks by stage, in order: legs, "before reranking" if there is a reranker, "final"."""
         first = {} if self.first is None else {"before reranking": self.first}
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the indices of a question's evidence."""
+        """Return the slice of the pieces that belong to the question at row ``question``."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
@@ -144,11 +144,11 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return self.columns[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of these columns."""
+        """Iterate over the names of the columns of single values."""
         return iter(self.columns)
 
     def __len__(self) -> int:
-        """Count these columns."""
+        """Count the columns of single values."""
         return len(self.columns)
 
     @property

@@ -21,7 +21,7 @@ class Summary:
     have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is ``n_scored`` divided by the
     number that a run without failed calls could have scored; of questions without an answer, this counts only the share
     to which the metric applies among the answered ones. ``low_bound`` and ``high_bound`` are the value if every failed
-    question had the metric's lowest, or highest, value.
+    measurement (see ``missing.failed``) had given the metric's lowest, or highest, value.
     """
 
     name: str
@@ -53,6 +53,7 @@ class TargetResult:
     """The outcome of one metric's target.
 
     ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (see ``action``).
+    ``band`` names the range of values that contains the value; ``action`` is a suggestion, or why it is not judged.
     ``sure`` is false where the value's 95 % interval contains the threshold: more questions could reverse the outcome.
     """
 
@@ -106,7 +107,7 @@ class Run:
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened to overrides
     dataset: DatasetFacts
-    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
+    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds and further counts
     indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
@@ -122,14 +123,15 @@ class Run:
 class Summaries:
     """The scores and costs of one config over all questions.
 
-    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms; ``usage`` maps "generate", "judge", "route" and
-    "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and money: the cost when first computed.
+    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms, and to the machine's state if it was probed;
+    ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and, if
+    known, money: the cost when first computed.
     """
 
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
     first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
-    reranking: Mapping[str, float] = field(default_factory=dict)  # changes in rank, and quantiles of its scores
+    reranking: Mapping[str, float] = field(default_factory=dict)  # as ``compare`` returns it; empty without a reranker
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -200,7 +202,7 @@ class HumanLabel(NamedTuple):
     """A person's score of one answer: on the metric's scale, or 1 for right and 0 for wrong.
 
     ``run`` (an MLflow run id, a prefix of it, or a config's name) and ``answer`` (the text) identify the labelled
-    answer; "" if the file does not.
+    answer; each is "" where the file has none.
     """
 
     question: str
@@ -212,7 +214,7 @@ class HumanLabel(NamedTuple):
 
 
 def judged_metrics(result: Result) -> tuple[str, ...]:
-    """List the metrics decided by a judge, in config order."""
+    """List the metrics decided by a judge, in the order of the config."""
     names = set(result.questions.judged)
     return tuple(name for name in result.summaries.metrics if name in names)
 
@@ -242,7 +244,7 @@ def incomplete(
 ) -> list[Summary]:
     """List the summaries with a coverage below ``least`` among the metrics that decide or are shown.
 
-    These are the objectives, the table's columns, ``further`` metrics (with a target, or judged), and those with a
+    These are the metrics of ``shown_metrics``, ``further`` ones (with a target, or judged), and those with a
     constraint; all metrics if none of these was measured.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
@@ -251,7 +253,10 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """List the summaries that make a result PARTIAL; for older records, where every metric counted, all candidates."""
+    """List the summaries whose coverage makes a result PARTIAL.
+
+    In records of releases where every metric counted, these may be summaries that ``incomplete`` does not list.
+    """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
     below = incomplete(result.summaries.metrics, result.run.config, further, least)

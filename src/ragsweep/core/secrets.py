@@ -86,7 +86,7 @@ def is_count(name: str, value: Any) -> bool:
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
     """Mask the values under secret names in a tree of plain values; references (``${oc.env:NAME}``) remain visible.
 
-    ``inside``: whether the whole tree is under a secret's name.
+    ``name`` is the key of the tree; ``inside``: whether the whole tree is under a secret's name.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -233,7 +233,7 @@ class Secrets:
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask everything that any library prints, logs or raises inside the block; escape control characters.
+        """Mask what is printed or logged inside the block, and messages of RagsweepErrors; escape control characters.
 
         A writer that escapes its texts and emits control sequences itself uses the stream's ``styled``.
         """

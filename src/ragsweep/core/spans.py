@@ -41,7 +41,7 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every chunk as if it were a document; a piece shared by two overlapping chunks is one chunk."""
+    """Cut every parent by ``chunker``, as if it were a document; a piece shared by overlapping parents is one chunk."""
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
     children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
@@ -106,7 +106,7 @@ def last_pause(text: str, start: int, end: int) -> int:
 
 
 def check_size(name: str, value: int, counts: str = "characters") -> None:
-    """Raise ConfigError unless a chunker's parameter is at least 1."""
+    """Raise ConfigError unless a chunker's parameter, which counts ``counts``, is at least 1."""
     if value < 1:
         raise ConfigError(f"chunker.{name} must be at least 1 (it counts {counts}), got {value}")
 

@@ -29,7 +29,7 @@ class PartTraits:
     """Of a retriever: {"min_score"} lets the pipeline drop chunks that score below it."""
 
     bounds: tuple[float, float | None] | None = None
-    """Of a retriever: lowest and highest possible score, each None if unbounded; None: unknown."""
+    """Of a retriever: lowest and highest possible score (highest None: unbounded); None: unknown."""
 
     weighing: frozenset[str] = frozenset()
     """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its duration; timed once."""

@@ -61,7 +61,7 @@ class DatasetReader(HasTraits, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Read everything; all faults of a file are raised together, with their lines."""
+        """Read everything; all faults of a file are raised in one InputError, with their lines."""
 
 
 class Chunker(HasTraits, Protocol):
@@ -106,7 +106,7 @@ class VectorIndex(HasTraits, Protocol):
         """Build the index as named arrays; called once per chunking."""
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Find the nearest of ``vectors``, from which ``index`` was built, for each query vector."""
+        """Find the ``depth`` nearest of ``vectors``, from which ``index`` was built, for each query vector."""
 
 
 @runtime_checkable

@@ -191,7 +191,10 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request the results of all rows; ``contents`` maps their keys to requests. Results before an error are stored."""
+    """Request the results of all rows; results before an error are stored.
+
+    ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``.
+    """
     results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
 
     def done(number: int, item: Any) -> None:
@@ -220,7 +223,10 @@ def packed_node(
 def wording_node(
     stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
 ) -> Node:
-    """Make the node of a part's results for questions, keyed by wording."""
+    """Make the node of a part's results for questions, keyed by wording.
+
+    ``ask`` is the part's method, such as ``route``, and ``kind`` the type of its results.
+    """
 
     def compute(work: StageContext, rows: Rows) -> Packed:
         contents: dict[str, Request] = {key: Request(key.text, (), key.history) for key in question_keys(rows)}

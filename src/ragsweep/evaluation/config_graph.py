@@ -17,8 +17,8 @@ class Parts:
     chunker: BuiltPart
     retriever: BuiltPart
     reranker: BuiltPart
-    depth: int
-    top_k: int
+    depth: int  # length of the rankings
+    top_k: int  # maximum chunks of the context
     compared: bool = False  # also search exactly where indexes are approximate
     context_budget: int | None = None  # maximum tokens of the context
     generator: BuiltPart | None = None
@@ -58,13 +58,13 @@ class ConfigGraph:
     corpus: Node
     chunks: Node  # the chunks of the context, which cover evidence; usually also searched
     counts: Node  # token counts of the chunks
-    embeddings: tuple[Node, ...]
+    embeddings: tuple[Node, ...]  # of the searched chunks
     first_stage: Node  # after fusion, before reranking
     candidates: int  # the number of reranked candidates; 0 without a reranker
-    reranked: Node  # of the searched chunks
-    ranking: Node
+    reranked: Node  # the final ranking, of the searched chunks
+    ranking: Node  # the same, of the chunks of the context
     context: Node
-    latency: Mapping[str, Node]
+    latency: Mapping[str, Node]  # probes by stage
     approximate: Mapping[str, ApproximateLeg]  # by leg
     legs: Mapping[str, Node] = field(default_factory=dict)  # of a hybrid, by name
     answer: Node | None = None  # None where the config names no generator
@@ -83,7 +83,7 @@ class ConfigGraph:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for those that it lacks."""
+        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for nodes that do not exist."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}

@@ -19,7 +19,7 @@ SAMPLE = 200
 """Number of documents, or questions, sampled to detect their language."""
 
 HEAD = 1000
-"""Characters read from each."""
+"""Number of characters read from each document or question."""
 
 MIXED = 0.9
 """Share of the most frequent language, among texts with a detected language, below which a corpus is mixed."""
@@ -84,9 +84,9 @@ def _stop_word_share(text: str, code: str) -> float:
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Substitute the corpus's language for ``language: auto`` of parts in a tree of plain values.
 
-    A part's class lists the languages that it accepts in its traits; the language becomes "none" if the class lacks it,
-    or English if "none" is not accepted or no language is detected. A part without a list is unchanged. Raises
-    ConfigError for a class that is not trusted or does not exist.
+    A part's class lists the languages that it accepts in its traits; a part without a list is unchanged. If the
+    corpus's language is not in the list, "none" is substituted or, if that is not in it either, English. An undetected
+    language counts as English. Raises ConfigError for a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
         return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]

@@ -19,7 +19,7 @@ SAMPLED = 500
 """Number of latest stored segments over which usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's tokens to measured ones beyond which the measurement does not apply."""
+"""Ratio of a request's tokens to measured ones beyond which the part's own estimate of input tokens is used."""
 
 
 KINDS: dict[str, type[Any]] = {

@@ -61,10 +61,10 @@ class Coverage:
     grade: NDArray[np.float64]  # (evidences,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
-    places: Places
-    touches: Overlaps
+    places: Places  # the passages of the evidence
+    touches: Overlaps  # of places and chunks
     tokens: Numbers  # (chunks,): of each chunk's text, with its title
-    marked: EvidenceTokens
+    marked: EvidenceTokens  # the chunks that overlap evidence of a question
     address: str = ""
     chunks: Chunks | None = None  # the chunking itself
 
@@ -116,8 +116,8 @@ class Coverage:
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant piece of evidence.
 
-    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of its characters. If no chunk
-    does, the chunks with the most characters do, so that no label is lost with small chunks. Any chunk of a document
+    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of the passage's characters. If no
+    chunk does, the chunks with the most of them do, so that no label is lost with small chunks. Any chunk of a document
     covers a whole document. ``counts``: the token count of every chunk; None: from :func:`count_tokens`.
 
     Raises:
@@ -232,7 +232,7 @@ def view(
     """Build the input of metrics from final rankings to full depth, one row per question.
 
     ``latency``: seconds per question by stage, NaN if not probed; ``approximate``: results of approximate indexes and
-    of exact search; ``length`` (questions,): the chunks in each context, if a budget cuts it.
+    of exact search; ``length`` (questions,): the number of chunks in each context, if there is a budget.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)

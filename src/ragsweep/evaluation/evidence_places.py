@@ -29,7 +29,7 @@ class Places(NamedTuple):
     A whole document counts as a passage of one character, so that any of its chunks covers it.
     """
 
-    evidence: Numbers
+    evidence: Numbers  # the index of the piece
     document: Numbers
     start: Numbers
     end: Numbers

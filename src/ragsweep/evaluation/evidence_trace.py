@@ -15,7 +15,7 @@ from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.ranking import cut_to_budget
 
 DIGITS = 6
-"""Significant digits of shares and scores."""
+"""Significant digits of scores; shares of passages have three decimals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ def trace_evidence(
 ) -> EvidenceRanks:
     """Trace every piece of evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
 
-    A leg alone has the config's ``top_k`` and budget. ``threshold``: the minimum share of a passage that covers it.
+    A leg alone has the config's ``top_k`` and budget. ``threshold`` is that of ``cover``.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0

@@ -61,7 +61,7 @@ class AlignedContext:
     rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return some questions' contexts as rankings; without scores of the system, a chunk scores 1 / rank."""
+        """Return the contexts of the questions ``rows`` as rankings; a chunk that has no score gets 1 / rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -183,7 +183,7 @@ class ExternalSystem:
     corpus: Corpus
     system: BuiltPart
     questions: Sequence[QuestionKey]
-    depth: int
+    depth: int  # length of the rankings
     documents: Sequence[str] = ()  # ids of the documents with evidence, which are always chunks
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset

@@ -59,9 +59,10 @@ def query_node(query: BuiltPart) -> Node:
 def write_queries(
     executor: Executor, graph: ConfigGraph, table: QuestionTable
 ) -> tuple[list[Answer] | None, QuestionTable]:
-    """Rewrite the query of every question that has a history; on failure, search with the question's text.
+    """Write the query of every searched question that has a history; after a failure its search text is unchanged.
 
-    Returns the queries (one per question, empty where unwritten; None without a query writer), and their table.
+    Returns the queries (one per question, empty where unwritten; None without a query writer), and the table of
+    questions with the new search texts.
     """
     if graph.query is None:
         return None, table
@@ -92,7 +93,7 @@ class Context:
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
-        """Assemble each question's passages for the generator; conversational questions get none.
+        """Assemble each question's passages for the generator; questions that are not searched get none.
 
         A question whose search failed gets the reason instead of passages.
         """

@@ -21,8 +21,8 @@ def probe_stages(
 ) -> dict[str, Probes]:
     """Return the probes of each stage: stored ones, unless stale.
 
-    A probe made after ``since`` (seconds since the epoch) is never repeated. ``again``: repeat all older probes, not
-    only those of a busy machine.
+    A probe made after ``since`` (seconds since the epoch), or that calls a service, is never repeated. Any other is if
+    the machine was busy then and is idle now; with ``again``, in any case.
     """
     return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
 
@@ -44,7 +44,7 @@ def seconds_by_question(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the seconds of each probed question by stage; NaN for other questions and for failed searches.
 
-    Those of written queries and answers are the durations of the original calls.
+    The seconds of written queries and answers are the durations of the original calls.
     """
     failed = view.rankings.failed
     latency = {

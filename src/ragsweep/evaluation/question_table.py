@@ -30,7 +30,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
 """The fixed columns of the flat table of results; labels and metrics follow."""
 
 MOST_GROUPS = 40
-"""Maximum number of values of a grouping label; with more, it identifies questions."""
+"""Maximum number of values of a label that groups results; a label with more identifies questions."""
 
 Numbers = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ class QuestionTable:
 
     @cached_property
     def judged(self) -> tuple[QuestionKey, ...]:
-        """The keys of ``answered``, each with a correct answer, for judges."""
+        """The keys of ``answered``, each with the question's first correct answer, if any, for judges."""
         return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
@@ -240,7 +240,7 @@ def tabulate_results(
 ) -> dict[str, list[Any]]:
     """Return the columns of a config's results: labels, retrieved evidence, the answer, and every score.
 
-    ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is unmeasured.
+    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their counts of chunks are NaN.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}

@@ -37,7 +37,7 @@ def step_node(
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Remove each search text's excluded documents from its ranking; return the node itself if there are none."""
+    """Remove each search text's excluded documents from its ranking; return ``found`` itself if none is excluded."""
     if not excluded:
         return found
 

@@ -42,19 +42,19 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``repetitions``: the single scores; None without repetitions.
+    ``repetitions``: the single scores; None if neither answers nor judgements are repeated.
     """
 
     scores: Mapping[str, Scores]
     repetitions: Repetitions | None
-    lost: Mapping[str, int]  # metric -> questions scored by some repetitions although another failed
+    lost: Mapping[str, int]  # metric -> number of questions scored although a repetition failed
 
 
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition. A question's score is the mean of its available scores.
 
-    If none has a score, the reason comes from a failed repetition, if any, else from the first. Latency metrics and
-    quantiles use the first answers.
+    If none has a score, the reason comes from a failed repetition, if any, else from the first. Metrics of
+    latency or exact search, and quantiles, use the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -114,7 +114,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Describe how many questions lack the score of a failed repetition; nothing if none does."""
+    """Yield a warning that counts, of all ``questions``, those with a failed repetition, by metric; nothing if none."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

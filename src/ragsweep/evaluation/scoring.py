@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question; if the metric raises, or returns no scores, each is NaN with the reason.
+    """Score every question; if the metric raises, or returns invalid scores, each score is NaN with the reason.
 
     Raises RagsweepError if the metric raised it: it would recur in every config.
     """
@@ -92,7 +92,7 @@ class Failures(NamedTuple):
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
-        """Flag the questions without an answer, to which some metrics may not apply."""
+        """Flags of the questions without an answer because a stage failed; some metrics may not apply to them."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
@@ -122,7 +122,10 @@ def find_search_failures(
 def find_failures(
     view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
 ) -> Failures:
-    """Collect the failures of the stages before scoring, including an external system's."""
+    """Collect the failures of the stages before scoring, including an external system's.
+
+    ``searches`` is the result of :func:`find_search_failures`; ``probed`` (questions,): whether latency is measured.
+    """
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]

@@ -13,7 +13,7 @@ from ragsweep.core.types import EvaluationView
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
     """Return the steps by name: stages with measured time, ``query``, ``generate`` and ``judge/METRIC``.
 
-    For repeated answers only the first repetition. Steps without a known fact are omitted.
+    Of repeated answers, only the first repetition counts. Steps without a known fact are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):

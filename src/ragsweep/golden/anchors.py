@@ -103,7 +103,7 @@ def _plain_letters(letter: str) -> str:
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     """Return the start and words of the passage that shares the longest run of words with an anchor.
 
-    Case and Markdown are ignored. None if no word of at least four letters is shared.
+    Case and Markdown are ignored. Returns None if that run has fewer than four characters.
     """
     form = render(text)
     normal = _normal(form.text)

@@ -44,7 +44,7 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Name the cluster of each question: ``document ID`` after its main document, or ``question ID``.
+    """Name the cluster of each question: ``document ID`` by its most frequent main document, else ``question ID``.
 
     Questions that share an evidence document, or whose texts are near-duplicates, are linked; clusters are the
     connected components. A component of more than a tenth of all questions (with many relevant documents per question,

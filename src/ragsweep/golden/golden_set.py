@@ -26,10 +26,10 @@ NO_LABEL_LEFT = "questions without usable labels"
 class Selection(NamedTuple):
     """The settings by which a reader selects questions and labels."""
 
-    unknown: str = "error"
-    limit: int | None = None
-    seed: int = 0
-    status: str | None = None
+    unknown: str = "error"  # for unusable labels; "drop" omits them
+    limit: int | None = None  # maximum number of questions; None: all
+    seed: int = 0  # of the sample
+    status: str | None = None  # one of STATUSES; None: any
 
     def check(self) -> Selection:
         """Return the selection; raise ConfigError for invalid values. Call this before reading."""
@@ -56,7 +56,7 @@ class RawGoldenSet(NamedTuple):
     source: str
     questions: Sequence[Question]
     unusable: Sequence[UnusableLabel] = ()  # labels that name unknown questions
-    left_out: Mapping[str, int] = {}
+    left_out: Mapping[str, int] = {}  # reason -> number of omitted questions or labels
 
 
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
@@ -198,8 +198,9 @@ def kind(question: Question) -> str:
 def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Give the unanswerable questions of a dataset this share of the total weight; 0 removes them.
 
-    Relative weights within both kinds are preserved. ``None`` changes nothing. Raises ConfigError if the share is not a
-    number from 0 to below 1, or all questions are of one kind.
+    Relative weights among answerable and among unanswerable questions are preserved. ``None`` changes nothing. Raises
+    ConfigError if the share is not a number from 0 to below 1, if no question is answerable or, for a share above 0,
+    if none is unanswerable.
     """
     if share is None:
         return dataset

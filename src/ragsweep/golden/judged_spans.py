@@ -62,7 +62,7 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Count the judged chunks, and all chunks, in rankings of one question."""
+    """Count the judged chunks, and all chunks, in ``found``, the rankings of one question."""
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
@@ -73,7 +73,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG of a ranking, 0 without relevant labels; labels in one chunk are credited at one rank each."""
+    """Return the nDCG at ``depth``, 0 without relevant labels; labels in one chunk are credited at one rank each."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -90,14 +90,14 @@ def discount(rank: int) -> float:
 
 
 def ideal(grades: Sequence[float], depth: int) -> float:
-    """Return the discounted cumulative gain of the ideal ranking of these grades."""
+    """Return the discounted cumulative gain, to ``depth``, of the ideal ranking of these grades."""
     return sum(grade * discount(rank) for rank, grade in enumerate(sorted(grades, reverse=True)[:depth], start=1))
 
 
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the bounds of the nDCG difference, candidate minus baseline, over all judgements of unjudged chunks.
+    """Return the lowest and highest nDCG difference, candidate minus baseline, over all judgements of unjudged chunks.
 
     The number of relevant chunks determines the ideal ranking, and the difference is a sum over the relevant chunks:
     its minimum consists of the smallest terms. Every number of relevant chunks is tried.

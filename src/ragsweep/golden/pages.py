@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by its suffix, one of ENDINGS; an error adds a fault with a remedy, and returns an empty page."""
+    """Read a file by its suffix, one of ENDINGS; an error gives an empty page, and a fault that offers ``way_out``."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:

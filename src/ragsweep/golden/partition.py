@@ -97,7 +97,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
 
 
 def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:
-    """List the ids of the holdout questions: about a share of each stratum, whole clusters only.
+    """List the ids of the holdout questions: about ``share`` of each stratum, whole clusters only.
 
     A stratum is a category and a kind (with evidence, unanswerable, conversational); a cluster belongs to that of most
     of its questions. In a stratum the clusters have a fixed random order, and the first are taken, including the
@@ -124,7 +124,10 @@ def digest(questions: Sequence[Question]) -> str:
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by the category and kind of most of their questions; merge small strata."""
+    """Group the clusters by the category and kind of most of their questions; merge small strata.
+
+    ``members`` maps clusters to their questions; returns (category, kind) -> clusters.
+    """
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():
         counts = Counter((question.category, kind(question)) for question in inside)

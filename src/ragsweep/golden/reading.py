@@ -90,7 +90,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object, None after a fault; its parts are located by path (``file:$.data[3]``)."""
+    """Read a file that is one JSON object, located by paths such as ``file:$.data[3]``; None after a fault."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
@@ -253,11 +253,11 @@ class Row:
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Read an object; empty if missing."""
+        """Read an object; an empty row if it is missing or has another type."""
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return all fields as texts; a field that is not a text, a number, true or false is a fault of the row."""
+        """Return all fields as texts; any but texts, numbers and booleans are faults, which call the field ``what``."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -284,7 +284,7 @@ def _excerpt(value: Any) -> str:
 
 
 class UniqueIds:
-    """Check that ids of ``what`` are unique."""
+    """Check that ids are unique; faults name the things with these ids by ``what``, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -57,7 +57,8 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 def render(source: str) -> Derived:
     """Return the visible words of a Markdown text (CommonMark, tables), without markup.
 
-    The forms of the last 128 texts are cached. White space between words differs from the rendered page.
+    The forms of the last 128 texts are cached. White space between words differs from the rendered page. A text of more
+    than 2**20 characters is returned as it is.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])

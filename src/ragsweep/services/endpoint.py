@@ -19,7 +19,7 @@ Messages = Sequence[Mapping[str, str]]
 class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
-    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them.
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` are the tags of thoughts in a reply.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Endpoint(Service):
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
     ) -> Reply:
-        """Request the next message; ``schema`` is a JSON Schema that the service enforces.
+        """Request the next message; ``schema``, named ``schema_name``, is a JSON Schema that the service enforces.
 
         ``sampling`` is copied into the body (temperature, max_tokens, seed ...), omitting None values.
 
         Raises:
-            CallFailed: There is no usable reply (a truncated one is not), for its ``reason``.
+            CallFailed: There is no usable reply, for its ``reason``; a truncated reply counts as unusable.
             EndpointFailed: No call to this endpoint can succeed.
             ConfigError: The key is not in the environment.
         """

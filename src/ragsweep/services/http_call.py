@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Status codes that are retried, in addition to 5xx."""
+"""Status codes that are retried, in addition to 5xx other than 501."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Status codes that every other call would get, too: a wrong key, no such model or path, a redirect."""

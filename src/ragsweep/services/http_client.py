@@ -16,8 +16,8 @@ class Service:
     """An HTTP service and how to call it.
 
     ``key_env`` names the environment variable of the key, which is read at call time and not stored. A call is retried
-    ``retries`` times after 408, 409, 429, 5xx, a timeout, a lost connection or a malformed response, with the waits of
-    :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
+    ``retries`` times after 408, 409, 429, 5xx (except 501), a timeout, a lost connection or a malformed response, with
+    the waits of :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
     """
 
     base_url: str

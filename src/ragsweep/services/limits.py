@@ -100,7 +100,7 @@ class CircuitBreaker:
         self._fact = ""
 
     def delay(self, now: float) -> float:
-        """Return the seconds until the next check; 0 lets a call through. Raise EndpointFailed while open."""
+        """Return the seconds until the next check; 0 lets a call through. Raises EndpointFailed while open."""
         if now < self._open_until:
             raise EndpointFailed(f"{self._fact}; it counts as down after {self._failures} failures", CIRCUIT_OPEN)
         if now < self._paused_until:
@@ -117,14 +117,14 @@ class CircuitBreaker:
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def refuse(self, failure: CallFailed) -> None:
-        """Record a permanent refusal. Raise EndpointFailed if the service has refused everything so far."""
+        """Record a permanent refusal. Raise EndpointFailed if DOWN_AFTER calls were refused and none was answered."""
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
             raise EndpointFailed(f"{failure} (so were the {self._refusals - 1} previous calls)", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
-        """Record a failed attempt that began at ``began``, and the wait that the service requested."""
+        """Record an attempt that failed with ``fact``, its start and end, and the wait that the service requested."""
         self._fact = fact
         paused = max(self._paused_until, now)
         if self._failures < SLOW_AFTER or began >= self._last_failure:

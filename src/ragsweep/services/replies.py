@@ -98,7 +98,9 @@ class Reply(NamedTuple):
 
 
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
-    """Read a chat completion after sending ``characters``; blocks of ``tags`` are thoughts (None: keep the text).
+    """Read a chat completion; blocks in ``tags`` are thoughts (None: all text is the answer).
+
+    ``characters``: the length of the request, from which a missing token count is estimated.
 
     Raises:
         ValueError: It is not a completion, or an empty one: another attempt may help.
@@ -139,7 +141,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None if it reports none. Embeddings have no output tokens."""
+    """Read the service's token counts; None if incomplete. No output count is needed if nothing was ``received``."""
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)

@@ -138,8 +138,8 @@ def each(
 ) -> None:
     """Process items in order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
 
-    Both run in the calling thread. A started item is finished before a later one takes its place. The first exception
-    of ``work`` or ``done`` cancels all other items and is raised.
+    ``work`` and ``done`` run in the calling thread. A started item is finished before a later one takes its place. The
+    first exception of ``work`` or ``done`` cancels all other items and is raised.
     """
 
     async def work_through(rest: Any) -> None:

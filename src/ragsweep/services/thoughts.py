@@ -64,7 +64,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 
 
 def read_content(content: Any) -> Separated:
-    """Read the content of a chat message: text, or a list of parts without those that contain thoughts.
+    """Read the content of a chat message: a text, or a list of parts, some of which may be thoughts.
 
     Raises ValueError for any other content, and for a part of an unknown type.
     """

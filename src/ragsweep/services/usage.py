@@ -104,7 +104,7 @@ class UsageMeter:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
     def since(self, before: UsageTotals) -> dict[str, float]:
-        """Return the usage since ``before``, by name of the limit."""
+        """Return the calls, tokens and money used since ``before``, by these names."""
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:

@@ -69,7 +69,7 @@ class Computation:
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the pieces of this node's value by name: stored ones, and those computed here or by the shards."""
+        """Yield the pieces of this node's value by name: stored ones, and those computed here or on a cluster."""
         shards, store = self._executor.shards, self._executor.store
         if shards is None or self.node.check:  # a part calls services only in this process, within its limits
             for name in names:
@@ -94,7 +94,7 @@ class Computation:
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
 
     def reason(self, node: Node, row: str) -> str:
-        """Return why a row of an input failed."""
+        """Return why a row of the input ``node`` failed."""
         return self._executor.failure(node, row).reason
 
     def notes(self, node: Node) -> MutableMapping[str, str]:

@@ -45,7 +45,7 @@ _PASSING = {
 class Cost:
     """Cost of computing a value: amount of work, and seconds."""
 
-    amount: float
+    amount: float  # characters of text of a whole value; else rows
     seconds: float
 
 
@@ -128,7 +128,7 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or extend the row of an entry; ``where``: the machine that computed it, if not this one."""
+    """Insert or extend the row of an entry of ``size`` bytes; ``where``: the machine that computed it, if not this."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"

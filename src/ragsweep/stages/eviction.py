@@ -23,7 +23,7 @@ class Conditions:
     """
 
     older_than: float | None = None  # seconds since the last use
-    unreachable: bool = False
+    unreachable: bool = False  # no result in the ledger depends on it
     stage: str | None = None
     quarantine: bool = False
     everything: bool = False
@@ -31,7 +31,7 @@ class Conditions:
 
 
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
-    """Return the items to evict, least recently used first; raises InputError if the users of entries are unknown."""
+    """Return the items to evict, least recently used first; raises InputError if ``unreachable`` cannot be decided."""
     if conditions.unreachable:
         if results is None:
             raise InputError("--unreachable: no ledger next to the store, so its results are unknown")

@@ -36,7 +36,7 @@ class Listener:
         """Handle the result of one request of a node, as it arrives."""
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Handle the end of a computation."""
+        """Handle the end of a computation that took ``seconds``, without its inputs."""
 
     def failed(self, node: Node) -> None:
         """Handle an error of a computation."""
@@ -94,7 +94,7 @@ class Executor:
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that must be computed; the same object if that is all of them."""
+        """List the distinct rows that must be computed; ``rows`` itself if none is known."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
@@ -127,7 +127,7 @@ class Executor:
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of known rows of a node or, if ``alike``, of others of its class and stage, by segment."""
+        """Return known rows of a node or, if ``alike``, of others of its class and stage: at most ``most`` segments."""
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
             return [columns]

@@ -41,7 +41,7 @@ class KnownResults(Protocol):
         """Return whether a value, or all these rows of it, exists already."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the rows that must be computed; the same object if that is all of them."""
+        """List the distinct rows that must be computed; ``rows`` itself if none is known."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Estimate the seconds of a value, or of these rows of it; None without comparable measurements."""
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """The sum of the stage counts; unknown durations count as 0."""
+        """The sum of the stages' run counts and durations; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),

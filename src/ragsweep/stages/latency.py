@@ -21,12 +21,12 @@ EACH = 3
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
-    """Choose the questions to probe by hash: independent of their order, and mostly the same for a superset."""
+    """Choose at most SAMPLE distinct queries by hash: independent of order, and mostly the same for a superset."""
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
 class Probes(NamedTuple):
-    """The timed questions, and the machine's state during each timing; all columns (questions,)."""
+    """The time of each question, and the machine's state when it was taken; all columns (questions,)."""
 
     seconds: NDArray[np.float64]
     work: NDArray[np.float64]  # seconds of the fixed work shortly before

@@ -68,7 +68,7 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
-    """Store the undisturbed time of the fixed work, unless an earlier probe on a machine like this was faster."""
+    """Store the undisturbed time among ``work``, the fixed work's seconds, unless ``notes`` has a shorter one."""
     if len(work):
         quiet = float(np.quantile(work, QUIET_SHARE))
         if not quiet >= quiet_seconds(notes):
@@ -81,7 +81,7 @@ def quiet_seconds(notes: Mapping[str, Any]) -> float:
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether the fixed work was so slow that other processes must have disturbed it."""
+    """Return whether other processes slowed the fixed work: the mean of ``work`` is at least BUSY times ``quiet``."""
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 

@@ -20,7 +20,10 @@ IN_FLIGHT = 2
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
-    """Raise ConfigError for an unknown value of ``compute``, and for one that is not available."""
+    """Raise ConfigError for an unknown value of ``compute``, and for "ray" where it is not available.
+
+    ``in_process``: whether configs are evaluated in this process, as "ray" requires, not in jobs of hydra/launcher.
+    """
     if value not in (LOCAL, RAY):
         raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
     if value == RAY and not in_process:

@@ -1,6 +1,6 @@
 """The remote half of a store: an object store shared by several machines.
 
-Objects are named by address and immutable: get, put-if-absent, list, and delete for damaged objects suffice. All
+Objects of results are named by address and immutable: get, put-if-absent, list and delete suffice for them. All
 requests go through a maintained library (obstore), which reads credentials from the environment. An object store that
 is unreachable or too slow causes one warning and costs time: requests pause for a minute, and twice as long after each
 further failure.
@@ -81,7 +81,7 @@ class Remote:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> bytes | None:
-        """Return an object's bytes."""
+        """Return an object's bytes; None if it is absent or unreachable."""
 
         async def read() -> bytes:
             return b"".join([chunk async for chunk in self._chunks(name)])
@@ -151,7 +151,7 @@ class Remote:
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Upload a file in a thread unless the object exists, then call ``then`` in that thread."""
+        """Upload a file in a thread, unless the object exists; then call ``then`` there, except after a failure."""
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:

@@ -57,7 +57,7 @@ class SharedStore(Store):
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value; if it is missing locally, from the remote half."""
+        """Return a whole value, from the remote half if it is missing locally; None without a valid one."""
         value = super().whole(node)
         if value is None and self._fetch_whole(node):
             value = super().whole(node)
@@ -100,7 +100,7 @@ class SharedStore(Store):
         self.remote.remove_below(f"rows/{node.address}/")
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy a node's segments from other machines."""
+        """Copy from the remote half the segments of a node that are missing locally."""
         prefix = f"rows/{node.address}/"
         names = self.remote.names(prefix)
         if not names:
@@ -190,7 +190,7 @@ def _hash(data: bytes) -> str:
 
 
 def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
-    """Open a store with its remote half, if any; like `open_store` if the local half cannot be used."""
+    """Open a store with its remote half, if any; if the local half cannot be used, warn and return None."""
     if remote is None:
         return open_store(folder, warn)
     return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))

@@ -144,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the values of the latest segments of a node or, if ``alike``, of others of its class and stage."""
+        """Return values of the latest ``most`` segments of a node; with ``alike``, of others of its class and stage."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
@@ -273,7 +273,7 @@ class Store:
 
 
 def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Store] | None = None) -> Store | None:
-    """Open the store; if it cannot be created or written, warn and continue without it.
+    """Open the store; if it cannot be created or written, warn and return None.
 
     ``make`` opens another kind of store in the folder.
     """

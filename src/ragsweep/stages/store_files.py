@@ -29,7 +29,7 @@ class StoreFiles:
         return self.folder / "pieces" / address
 
     def quarantine(self, name: str) -> Path:
-        """Return a new quarantine name for a file."""
+        """Return a new path in the quarantine folder for a file; the folder is created."""
         folder = self.folder / "quarantine"
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder / f"{time.time_ns()}-{name}"
@@ -51,7 +51,7 @@ class StoreFiles:
         return size
 
     def temporary(self) -> Path:
-        """Return a new name for an unfinished file, which identifies the writing process."""
+        """Return a new path for an unfinished file, whose name identifies the writing process."""
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
 
     def _sweep(self) -> None:

@@ -40,7 +40,7 @@ def busy() -> NoReturn:
 
 
 class StorePlace:
-    """The store below ``path``, the folder of store.path; raises InputError if there is none."""
+    """The store below ``path``, the value of store.path; raises InputError if there is none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,7 +139,7 @@ class Contents:
 
     items: tuple[Item, ...]
     database: int  # bytes of the database and its log
-    unused: int  # unused bytes in it
+    unused: int  # bytes of it that are unused
 
     @cached_property
     def entries(self) -> list[Item]:

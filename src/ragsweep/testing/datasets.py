@@ -12,14 +12,14 @@ class DatasetContract(Contract):
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Check that there are documents and questions, and the ids of each, by which results are joined."""
+        """Check that there are documents and questions, each with unique ids, by which results are joined."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Check the documents, and that evidence names no others: a reader rejects or drops such labels."""
+        """Check that every document has an id, a title and a text, and that evidence names only documents."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}

@@ -55,7 +55,7 @@ class GeneratorContract(Contract):
         assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Check every batch and order, because answers are stored by request."""
+        """Check the requests together, alone and in reverse order, because answers are stored by request."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()

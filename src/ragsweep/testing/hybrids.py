@@ -31,7 +31,7 @@ class HybridRetrieverContract(Contract):
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check rankings of every depth."""
+        """Check the fused rankings at depths below, at and above that of the legs."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
@@ -50,7 +50,7 @@ class HybridRetrieverContract(Contract):
         assert_equal(self.part().fuse(dict(reversed(legs.items())), 20), self.part().fuse(legs, 20))
 
     def test_a_question_is_fused_alike_in_any_batch(self) -> None:
-        """Check every batch, because rows are stored one by one."""
+        """Check that each question alone is fused as in the whole batch, because rows are stored one by one."""
         legs = self._legs()
         together = self.part().fuse(legs, 20)
         for row in range(len(together.positions)):

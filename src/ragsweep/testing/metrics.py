@@ -87,7 +87,7 @@ class MetricContract(Contract):
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """Check needs, unit, direction, bounds, the share of a quantile, and the name, which MLflow must accept."""
+        """Check needs, unit, direction, bounds, quantile, and the name, which MLflow must accept."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
         assert set("@[]{}").isdisjoint(self.metric.name)
@@ -122,7 +122,7 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """Check that a question with a failed answer has no score, and that the failure is its reason."""
+        """Check that a failed answer has no score, with the failure as reason, for at least one question."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]

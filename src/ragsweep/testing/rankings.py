@@ -74,7 +74,7 @@ class RankingContract(Contract, ABC):
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check rankings for every query and depth."""
+        """Check the rankings at several depths, one of them above the number of chunks."""
         number = len(self.chunks())
         for depth in (1, 3, number, 3 * number):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
@@ -84,7 +84,7 @@ class RankingContract(Contract, ABC):
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
-        """Check every batch, because rows are stored one by one."""
+        """Check that each query alone is ranked as in the whole batch, because rows are stored one by one."""
         part, queries = self.part(), self.queries()
         index = part.build(self.chunks())
         together = self.rank(part, index, self.chunks(), queries, 5)

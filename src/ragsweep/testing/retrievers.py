@@ -27,7 +27,7 @@ class TextRetrieverContract(RankingContract):
     part: Callable[[], TextRetriever]
 
     def chunks(self) -> tuple[str, ...]:
-        """Return texts with repetitions, blank ones and other alphabets."""
+        """Return texts with repetitions, blank ones and letters with diacritics."""
         return TEXTS
 
     def queries(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class TextRetrieverContract(RankingContract):
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
 
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
-        """Check that truncating a ranking does not change it."""
+        """Check that a ranking of a smaller depth is the beginning of one of a larger depth."""
         assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))
 
 
