@@ -57,7 +57,7 @@ def check_race(race: Any) -> Race | None:
     """Return the race, or None without one; raises HydraException for an object that does not implement Race."""
     if race is None or isinstance(race, Race):
         return race
-    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, got {race!r}")
+    raise HydraException(f"hydra.sweeper.race: {race!r} is not a race; choose one with hydra/sweeper/race=NAME")
 
 
 def run_race(

@@ -202,7 +202,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return the numbers that a threshold can refer to, by name, with 95 % intervals; only measured ones."""
+        """Return by name the measures that have a value and that a threshold can refer to, with 95 % intervals."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):

@@ -376,7 +376,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
         "2 must be smaller than the metric's range, 1": [*options, "--margin", "ndcg_at_10=2"],
         "context_tokens has no bounds": [*unbounded, "--margin", "context_tokens=5"],
         "the bounds of ndcg_at_10 are unknown": [*undefined, *margin],
-        "run it with partition=all": [*part, *margin],
+        "rerun it with partition=all": [*part, *margin],
     })  # fmt: skip
 
 

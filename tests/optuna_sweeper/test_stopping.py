@@ -144,7 +144,7 @@ def settings(**changes: Any) -> SearchSettings:
         ({"storage": "journal.log"}, "journal file"),
         ({"constraints": ["latency < 3"]}, "constraints: must be NAME <= NUMBER or NAME >= NUMBER"),
         ({"enqueue": ["a=1"]}, "enqueue: must be lists of overrides"),
-        ({"race": {"block": 3}}, "race: choose one with hydra/sweeper/race=NAME"),
+        ({"race": {"block": 3}}, "is not a race; choose one with hydra/sweeper/race=NAME"),
     ],
 )
 def test_settings_out_of_range_are_refused_with_their_key(changes: dict[str, Any], message: str) -> None:

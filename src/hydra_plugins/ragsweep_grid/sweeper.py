@@ -32,7 +32,7 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 
 
 class GridSweeper(Sweeper):
-    """The sweeper that launches the product of all swept values, for each case, in batches.
+    """The sweeper that launches one job per combination of swept values, for each case, in batches.
 
     For ragsweep's own command it only provides Hydra's launcher; ragsweep decides which jobs to launch.
 
@@ -40,7 +40,7 @@ class GridSweeper(Sweeper):
         max_batch_size: Maximum number of jobs per launch; None for all.
         params: Key -> swept values, as typed.
         cases: Lists of overrides. A case overrides ``params``; the command line overrides both.
-        race: The rule of a race, for ragsweep's own jobs.
+        race: The rule that drops configs early; used only by ragsweep's own command.
     """
 
     def __init__(

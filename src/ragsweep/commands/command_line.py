@@ -39,7 +39,7 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 
 def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
-    """Add the option ``--json`` and, if ``markdown``, ``--markdown``, for the form of a printed document."""
+    """Add ``--json`` and, if ``markdown``, ``--markdown``, which select the output format."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
     if markdown:

@@ -37,8 +37,8 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     """
     for result in results:
         if result.run.dataset.partition != ALL or (result.run.config.get("dataset") or {}).get("limit"):
-            fact = f"{result.name} was measured on a part of the golden set, whose questions change as the set grows"
-            raise ConfigError(f"--sequential: {fact}; run it with partition=all and no dataset.limit")
+            fact = f"{result.name} was measured on a part of the golden set, which changes as the set grows"
+            raise ConfigError(f"--sequential: {fact}; rerun it with partition=all and without dataset.limit")
     try:
         ends = [metric_bounds(result.run.config, metric) for result in results]
     except ConfigError as fault:

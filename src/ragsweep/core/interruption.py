@@ -41,7 +41,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop the repeated raising of Interrupted; to be called once the exception has arrived."""
+    """Stop raising Interrupted again; call this once the exception has been caught."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

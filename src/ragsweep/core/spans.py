@@ -51,9 +51,9 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
-    """Return the index of the first parent that contains each child entirely (children,).
+    """Return for each child the index of the first parent that contains it entirely (children,).
 
-    Parents are sorted by start, so this is the first parent that ends no earlier than the child.
+    Every child must have such a parent. Parents are sorted by start, so it is the first that ends no earlier.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)

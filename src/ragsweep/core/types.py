@@ -128,7 +128,7 @@ class CountingRetriever(TextRetriever, Protocol):
     """A retriever that counts words in independent shards of chunks, in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks into shards to count separately, by their lengths in characters."""
+        """Divide chunks, given by their lengths in characters, into shards whose words are counted separately."""
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Count the words of some chunks."""

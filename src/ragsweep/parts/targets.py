@@ -95,7 +95,7 @@ class Drop:
     def check(self) -> None:
         """Raise ConfigError for a share out of range."""
         if not 0 < self.share < 1:
-            raise ConfigError(f"share must be between 0 and 1, got {self.share:g}")
+            raise ConfigError(f"share must be above 0 and below 1, got {self.share:g}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a measured metric."""

@@ -17,9 +17,10 @@ from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, Sweep
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of an eviction: an item is removed if it meets all of them; None and False mean no condition.
+    """The conditions of an eviction: an item that meets all of them may be removed; None and False mean no condition.
 
-    Files in quarantine are removed only under ``everything``, or under ``quarantine``, which removes nothing else.
+    With ``to_size`` the least recently used of them are removed until the store fits. Files in quarantine are removed
+    only if ``everything`` or ``quarantine`` is set; ``quarantine`` removes nothing else.
     """
 
     older_than: float | None = None  # seconds since the last use

@@ -190,10 +190,13 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
             raise ConfigError(f'no metric "{name}" was measured in all of them{nearest(name, shared)}')
         if reason := reason_incomparable(results, name):
             raise ConfigError(f"{name}: {reason}")
-    chosen = wanted or [name for name in usual if name in shared and not reason_incomparable(results, name)]
+    comparable = [name for name in shared if not reason_incomparable(results, name)]
+    chosen = wanted or [name for name in usual if name in comparable]
+    if not chosen and not comparable:
+        raise InputError("the results have no metric that can be compared")
     if not chosen:
         raise InputError(
-            f"none of the usual metrics can be compared; choose another with --metric{nearest('', shared)}"
+            f"none of the usual metrics can be compared; choose another with --metric{nearest('', comparable)}"
         )
     return list(dict.fromkeys(chosen))
 

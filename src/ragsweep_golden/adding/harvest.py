@@ -121,7 +121,10 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries, with the best sentence by BM25 (if any) as evidence; ``has_weights``: weight by count."""
+    """Return silver entries, each with its best sentence by BM25 (if any) as evidence.
+
+    If ``has_weights``, an entry's weight is the number of times that its question was asked.
+    """
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):

@@ -55,7 +55,7 @@ def _export(name: str, given: Given, inputs: Inputs, out: Path) -> Exported:
     if name in RECORDS:
         return export_records(name, given.entries, corpus, lines=out.suffix == ".jsonl")
     if corpus is None:
-        raise ConfigError(f"golden export: format={name} needs the documents, corpus=FOLDER or FILE")
+        raise ConfigError(f"golden export: format={name} needs the documents; add corpus=FOLDER or corpus=FILE")
     if name == "triplets":
         return export_triplets(given.entries, given.questions, Chunks(corpus, inputs.split(corpus)))
     return {"beir": export_beir, "trec": export_trec, "squad": export_squad}[name](given.entries, corpus)

@@ -58,7 +58,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.mini and not options.golden:
         raise ConfigError("golden items: --mini copies lines of the golden file; specify it with --golden FILE")
     if not 0 < options.share < 1:
-        raise ConfigError(f"golden items: --share must be between 0 and 1, got {options.share:g}")
+        raise ConfigError(f"golden items: --share must be above 0 and below 1, got {options.share:g}")
     return options
 
 

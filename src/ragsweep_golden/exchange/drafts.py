@@ -131,7 +131,7 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
                 winners.pop(place, None)
         elif first != name:
             if PLACES[first] == PLACES[name] and _listed(flat.fields[first]) != _listed(value):
-                raise ValueError(f'"{first}" and "{name}" both contain the {place} but differ; rename one to "{place}"')
+                raise ValueError(f'"{first}" and "{name}" both contain the {place} but differ; remove one of them')
             left.append(name)
         elif place or as_note(value):
             chosen[name] = value

@@ -132,7 +132,8 @@ def _files(
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:
-        raise InputError(f"{found}: its corpus has changed since the evaluation; run the config again, and ship that")
+        fact = "its corpus is missing or has changed since the evaluation"
+        raise InputError(f"{found}: {fact}; restore it, or run the config again and ship that run")
     if dataset.excluded:
         fact = "it was evaluated without the queries' own documents, which a served model would find"
         raise InputError(f"{found}: dataset.exclude_self=true: {fact}; run the config again without it, and ship that")

@@ -22,7 +22,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold of one number; ``kind`` is max or min, ``outcome`` empty until decided."""
+    """The threshold for one measure; ``kind`` is max or min, ``outcome`` is empty until it is decided."""
 
     name: str
     bound: float

@@ -175,7 +175,9 @@ class SentenceTransformerEmbedder(LocalModel):
     def _embed(self, kind: str, texts: list[str]) -> Floats:
         vectors: Floats = self._encode(kind, texts, convert_to_tensor=True).float().cpu().numpy()
         if not np.isfinite(vectors).all():
-            raise InputError(f"the model {self.model} returned vectors that are not finite; try embedder.dtype=float32")
+            raise InputError(
+                f"the model {self.model} returned NaN or infinite values; try embedder.dtype=float32, or another model"
+            )
         return unit(vectors) if self.normalize else vectors  # in half precision, lengths would be 1 +- .003
 
 

@@ -63,10 +63,11 @@ class Transformers(LocalModel):
                 f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: samples depend on the"
                 " other requests of a batch; set llm.batch=1, or llm.temperature=0"
             )
-        architecture = str((self._config().get("architectures") or ["nothing"])[0])
+        architecture = str((self._config().get("architectures") or ["(none)"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
-                f"model is {self.model!r}, which contains {architecture}, not a language model (...ForCausalLM)"
+                f"model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model whose"
+                f" architecture ends with {' or '.join(ARCHITECTURES)}"
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

@@ -207,7 +207,7 @@ def encoded(text: str) -> bytes:
 
 
 def packed(name: str, text: str) -> bytes:
-    """Encode a text as the file of this name, compressed if that ends in ``.gz``."""
+    """Return the content of a file ``name`` with this text, compressed by gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
     # Random digits repeat by chance in short matches only, which cost more than they save: filtered is a tenth smaller.

@@ -228,7 +228,9 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
             " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."
-        raise ConfigError(f'{where}: attributes cannot be set; remove the key "."')
+        raise ConfigError(
+            f'{where}: a config cannot set attributes of loggers; remove the key ".", and call the logger "" root'
+        )
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:

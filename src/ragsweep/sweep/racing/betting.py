@@ -68,11 +68,11 @@ class Betting:
     def check(self) -> None:
         """Raise ConfigError unless 0 <= margin < spread, 0 < level < 1, and the spread is finite."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
-            raise ConfigError(f"spread: must be a number above 0, got {self.spread!r}")
+            raise ConfigError(f"spread: must be a finite number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
             raise ConfigError(f"margin: must be at least 0 and less than {self.spread:g}, got {self.margin!r}")
         if not 0 < self.level < 1:
-            raise ConfigError(f"level: must be between 0 and 1, got {self.level!r}")
+            raise ConfigError(f"level: must be above 0 and below 1, got {self.level!r}")
 
     @property
     def guarantee(self) -> str:

@@ -68,7 +68,7 @@ class JobLoop:
         (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
     def run(self, task: Callable[[], object], job: Job) -> JobReturn:
-        """Run a job in its folder; the result has the task's return value or exception."""
+        """Run a job with its own folder, logging and environment; the result holds the return value or exception."""
         from hydra.core.utils import JobReturn, JobStatus
 
         job_return = JobReturn()

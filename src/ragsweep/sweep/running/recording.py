@@ -56,7 +56,7 @@ class OutcomeWriter:
         self.context.terminal.finished(result, *self._position, headline([result]))
 
     def keep_rung(self, result: Result) -> None:
-        """Record the scores so far of a racing config, in the ledger only."""
+        """Record the scores that a config has so far in a race, in the ledger only."""
         self.record(result)
 
     def keep_dropped(self, result: Result) -> None:
