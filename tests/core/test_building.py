@@ -55,6 +55,10 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": BM25, "k2": 1}, r'retriever\.k2: Bm25 has no parameter "k2"; did you mean "k1"\?'),
         ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, got 'big'"),
         ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, got True"),
+        (
+            {"_target_": BM25, "k1": -1.0},
+            r"^retriever\.k1 must be at least 0, got -1",
+        ),  # once, not "retriever: retriever.k1"
         ({"_target_": BM25.replace("Bm25", "BM26")}, r'no class "BM26" in ragsweep\..*; did you mean "Bm25"'),
         ({"_target_": "ragsweep.parts.retreivers.Bm25"}, r'not a built-in part; did you mean "ragsweep\.parts\.retrie'),
         ({"_target_": "os.system", "command": "true"}, r'package "os" of "os\.system" is not trusted; .*TRUSTED'),

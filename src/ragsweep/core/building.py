@@ -102,7 +102,8 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
     except RagsweepError as fault:
-        raise type(fault)(f"{where}: {fault}") from None
+        named = str(fault).startswith(f"{where}.")  # the message has the key already
+        raise type(fault)(str(fault) if named else f"{where}: {fault}") from None
     except (TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from fault
     return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
