@@ -1,17 +1,14 @@
 """Weigh the page of a large sweep, and time how it is written and how a browser opens it.
 
-    python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
+    PYTHONPATH=tests python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
 
 Synthetic results with ten chunks of context of 900 characters, the path of an evidence and an answer of 400 characters
-a question. Bars: 15 MB, and 3 s from the
-start of the navigation until everything is drawn and laid out; the browser is Debian's chromium without a screen.
+a question. Bars: 15 MB, and 3 s from the start of the navigation until the first chart is drawn, by Debian's chromium
+without a screen.
 """
 
 import argparse
-import re
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,19 +25,14 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
+from support.servers.chromium import page as browser_page
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0
 DEPTH = 10
 LENGTH = 400
 FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 1000, 300, 300, 0)
-CLOCK = """<script>
-document.body.getBoundingClientRect();
-document.title = `opened ${performance.now()} ${document.querySelectorAll(".js-plotly-plot").length}`;
-</script>"""
-"""Behind the page's own scripts: lay everything out, and say how long that took since the navigation began."""
-
-BROWSER = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1280,900",
-           "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+DRAWN = "document.querySelector('.js-plotly-plot .main-svg')"
+"""True once the first chart is drawn; the tables are laid out before it."""
 
 
 def results(configs: int, questions: int) -> list[Result]:
@@ -107,14 +99,12 @@ def _summary(metric: str, column: np.ndarray) -> Summary:
 
 
 def opened(page: Path, folder: Path) -> tuple[float, int]:
-    """Open the page in a fresh browser; return the seconds until it is drawn, and its charts."""
-    browser = shutil.which("chromium") or "chromium"
-    command = [browser, *BROWSER, f"--user-data-dir={folder}", "--dump-dom", f"file://{page}"]
-    dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    found = re.search(r"<title>opened ([\d.]+) (\d+)</title>", dumped)
-    if not found:
-        raise SystemExit("the browser did not draw the page")
-    return float(found[1]) / 1000, int(found[2])
+    """Open the page in a fresh browser; return the seconds until its first chart is drawn, and its charts."""
+    with browser_page(folder) as shown:
+        began = time.perf_counter()
+        shown.call("Page.navigate", url=f"file://{page}")
+        shown.wait(DRAWN, 60)
+        return time.perf_counter() - began, shown.value("document.querySelectorAll('.js-plotly-plot').length")
 
 
 def main() -> None:
@@ -134,10 +124,9 @@ def main() -> None:
     print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "page.html"
-        before, body, after = page.decode().rpartition("</body>")
-        path.write_text(before + CLOCK + body + after, encoding="utf-8")
+        path.write_bytes(page)
         times, charts = zip(*(opened(path, Path(name) / f"profile{n}") for n in range(options.repeats)), strict=True)
-    print(f"opened: median {statistics.median(times):.1f} s, slowest {max(times):.1f} s (bar {TIME_BAR:.0f} s)")
+    print(f"first chart: median {statistics.median(times):.1f} s, slowest {max(times):.1f} s (bar {TIME_BAR:.0f} s)")
     print(f"charts drawn: {charts[0]}")
     sys.exit(len(page) > SIZE_BAR or statistics.median(times) > TIME_BAR)
 
