@@ -235,7 +235,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "cells of a ledger": partial(ledger, change_cell),
 }
 COUNTS = {"import": 100, "journal": 2000, "outcome": 2000, "whole": 700, "rows": 700, "costs": 700, "lease": 2000}
-QUICK = 6
+QUICK = 12
 """Mutants in every run of the tests; at night so many that each kind of input has 2,000."""
 
 
