@@ -37,7 +37,7 @@ NOTATIONS: list[Callable[[Any], Any]] = [
     lambda value: repr(value).replace(", ", " "),  # as numpy prints an array
     lambda value: f"{{'text': array({value!r}, dtype=object)}}",
 ]
-QUIET = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+QUIET = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def has_brackets(text: str) -> bool:

@@ -129,7 +129,7 @@ def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
     return score_matrix([changed(one, questions=changed_table(one, extra)) for one in results], METRIC)
 
 
-@settings(max_examples=3)
+@settings(max_examples=6)
 @given(st.integers(0, 1000), st.floats(0.01, 100))
 def test_equal_weights_are_none_in_every_number_to_the_last_bit(seed: int, weight: float) -> None:
     values = scores(seed)
@@ -137,7 +137,7 @@ def test_equal_weights_are_none_in_every_number_to_the_last_bit(seed: int, weigh
     assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(plain, same, strict=True))
 
 
-@settings(max_examples=3)
+@settings(max_examples=6)
 @given(st.integers(0, 1000), st.floats(0.01, 100))
 def test_scaling_all_weights_changes_no_number(seed: int, factor: float) -> None:
     values, weights = scores(seed), np.random.default_rng(seed).gamma(2, 1, 60) + 0.1

@@ -229,7 +229,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."
         raise ConfigError(
-            f'{where}: a config cannot set attributes of loggers; remove the key ".", and call the logger "" root'
+            f'{where}: a config cannot set attributes of loggers; remove the key "." (the root logger is called root)'
         )
 
 
