@@ -79,12 +79,15 @@ const ragsweep = (async () => {  // a promise of the page with its charts
 
   const drawAll = () => charts.forEach(draw);
 
-  function drawCharts() {
+  async function drawCharts() {
     drawable = true;
-    drawAll();
     dark.addEventListener("change", drawAll);
     window.addEventListener("beforeprint", () => { printing = true; drawAll(); });
     window.addEventListener("afterprint", () => { printing = false; drawAll(); });
+    for (const chart of charts) {
+      draw(chart);
+      await new Promise((resume) => setTimeout(resume));  // the browser shows it before the next is drawn
+    }
     document.body.dataset.drawn = charts.length;
   }
 
@@ -313,5 +316,5 @@ const ragsweep = (async () => {  // a promise of the page with its charts
   const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (one) => one.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   document.head.append(el("script", {}, await new Response(unpacked).text()));
-  drawCharts();
+  await drawCharts();
 })();
