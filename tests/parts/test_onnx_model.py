@@ -231,3 +231,6 @@ def test_auto_is_int8_only_for_weights_that_were_measured(tiny_embedder: Path, m
         assert model_files.resolve_dtype("auto", device, "dtype", weights) == expected
     monkeypatch.setattr(model_files, "GPUS", (str(tiny_embedder),))  # a device that exists
     assert model_files.resolve_dtype("auto", "auto", "dtype", bundled) == "float32"
+    monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"amx_tile", "amx_bf16"}))
+    assert model_files.resolve_dtype("auto", "cpu", "dtype", bundled) == "bfloat16"
+    assert model_files.resolve_dtype("auto", "auto", "dtype", bundled) == "float32"

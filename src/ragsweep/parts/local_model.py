@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import logging
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,8 @@ from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
 """A dtype in which ONNX Runtime computes -> the dtype in which torch loads the model to be exported."""
+
+DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
@@ -51,6 +54,7 @@ class LocalModel:
 
     def check(self) -> None:
         """Raise ConfigError if the model cannot be loaded as configured; loads nothing."""
+        self._check_device()
         self._resolved_dtype()
         longest = self._longest_input
         check_at_least(self.KEY, 1, batch_size=self.batch_size)
@@ -83,13 +87,36 @@ class LocalModel:
         weights = self._folder() / model_files.WEIGHTS if self.INT8 and self.dtype in ("auto", "int8") else None
         return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype", weights)
 
+    def _check_device(self) -> None:
+        if not DEVICE.fullmatch(self.device):
+            raise ConfigError(f"{self.KEY}.device is {self.device!r}; choose auto, cpu, cuda, cuda:1, mps or xpu")
+
+    def _usable_device(self) -> str | None:
+        """Return the configured device, None for "auto". Raises ConfigError if torch has no such device here.
+
+        A plan is made without this check: the machine that makes it need not be the one that computes.
+        """
+        if self.device == "auto":
+            return None
+        import torch
+
+        try:
+            torch.empty(1, device=self.device)
+        except Exception as fault:
+            reason = str(fault).partition("\n")[0]
+            raise ConfigError(
+                f"{self.KEY}.device is {self.device!r}, which torch cannot use on this machine: {reason}; set"
+                f" {self.KEY}.device=auto, which selects a GPU if torch has one"
+            ) from fault
+        return self.device
+
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
         """Load the model with a class of sentence-transformers."""
         folder, dtype = self._folder(), self._resolved_dtype()
         import torch
 
         silence_libraries()
-        device = "cpu" if dtype == "int8" else None if self.device == "auto" else self.device
+        device = "cpu" if dtype == "int8" else self._usable_device()
         with model_files.loading(str(self.model), f"{self.KEY}.model"):
             model = load(
                 str(folder),

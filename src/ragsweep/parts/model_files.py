@@ -133,7 +133,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Return the dtype to compute in: for ``auto`` the fastest on this CPU that ranks like float32, elsewhere float32.
+    """Return the dtype to compute in: for ``auto`` the fastest on a CPU that ranks like float32, on a GPU float32.
 
     ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
     and for int8 if the model or the device does not support it.
@@ -144,14 +144,13 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
         _check_int8(device, key, weights)
     if dtype != "auto":
         return dtype
-    if device not in ("auto", "cpu"):
+    if device != "cpu" and (device != "auto" or any(Path(name).exists() for name in GPUS)):
         return "float32"
     fastest = fastest_dtype(cpu_flags())
     if fastest != "int8":
         return fastest
-    on_cpu = device == "cpu" or not any(Path(name).exists() for name in GPUS)
     known = weights is not None and weights.is_file() and file_digest(weights) in RANKED_ALIKE_IN_INT8
-    return "int8" if on_cpu and known else "float32"
+    return "int8" if known else "float32"
 
 
 def fastest_dtype(flags: Set[str]) -> str:

@@ -54,6 +54,7 @@ class Transformers(LocalModel):
 
     def check(self) -> None:
         """Raise ConfigError for invalid settings, and for a model that cannot generate text; loads nothing."""
+        self._check_device()
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)
@@ -155,7 +156,7 @@ class Transformers(LocalModel):
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         silence_libraries()
-        device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+        device = self._usable_device() or ("cuda" if torch.cuda.is_available() else "cpu")
         with model_files.loading(self.model, "llm.model"):
             safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
