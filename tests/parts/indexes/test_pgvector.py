@@ -211,8 +211,8 @@ def test_vectors_that_are_too_long_are_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"url_env": "STUDY_URL"}, r"index\.url and index\.url_env: set one"),
-        ({"url": None}, "set one of them and leave the other null"),
+        ({"url_env": "STUDY_URL"}, r"index\.url and retriever\.index\.url_env: set one"),
+        ({"url": None}, "set one of them, and the other to null"),
         ({"url": "postgresql://me:s3cret@host/x"}, r"index\.url must begin with postgresql:// and contain no password"),
         ({"url": "postgresql://host/x?password=s3cret"}, r"index\.url must begin with postgresql://"),
         ({"url": "host=there password=s3cret"}, r"index\.url must begin with postgresql://"),

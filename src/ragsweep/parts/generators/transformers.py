@@ -66,8 +66,8 @@ class Transformers(LocalModel):
         architecture = str((self._config().get("architectures") or ["(none)"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
-                f"model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model whose"
-                f" architecture ends with {' or '.join(ARCHITECTURES)}"
+                f"llm.model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model"
+                f" whose architecture ends with {' or '.join(ARCHITECTURES)}"
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -156,7 +156,7 @@ class Transformers(LocalModel):
 
         silence_libraries()
         device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        with model_files.loading(self.model, "llm.model"):
+        with model_files.loading(self.model, "llm.model", self.device):
             safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
             dtype = getattr(torch, self._resolved_dtype())

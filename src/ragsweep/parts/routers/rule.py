@@ -33,7 +33,9 @@ class Rule:
             try:
                 re.compile(pattern)
             except (re.error, TypeError) as fault:
-                raise ConfigError(f"router.conversation[{number}]: {pattern!r} is invalid: {fault}") from None
+                raise ConfigError(
+                    f"router.conversation[{number}]: {pattern!r} is not a regular expression: {fault}"
+                ) from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
