@@ -108,7 +108,7 @@ class PgVector(ExternalIndex):
         if not _is_url(address):
             raise ConfigError(
                 f"retriever.index: the environment variable {self.url_env}, named by url_env, must contain"
-                " postgresql://USER:PASSWORD@HOST/DATABASE; export it"
+                " the database's URL, which begins with postgresql://; export it"
             )
         return address
 

@@ -95,7 +95,7 @@ class OpenAIJudge(EndpointSettings):
         """Raise ConfigError if ``embeddings`` says that a metric needs them, and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
-                f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
+                f"needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
                 f" the metric with ~metrics.{metric}"
             )
 
