@@ -15,6 +15,12 @@ from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
 VECTOR = "ragsweep.parts.retrievers.Vector"
+HNSW = {"_target_": "ragsweep.parts.indexes.Hnsw", "m": 0}
+EMPTY = {"_target_": "ragsweep.parts.embedders.HashingEmbedder", "ngram": 0}
+HYBRID = {
+    "_target_": "ragsweep.parts.retrievers.HybridRrf",
+    "legs": {"a": {"_target_": BM25, "k1": 0.0, "backend": "rank_bm25"}},
+}
 NOWHERE = {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT}
 
 
@@ -67,6 +73,12 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
         ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
+        (HYBRID, r"^retriever\.legs\.a\.k1 is 0, .*; use retriever\.legs\.a\.backend=bm25s"),  # not retriever.k1
+        ({**NOWHERE, "embedder": EMPTY}, r"^retriever\.embedder: embedder\.ngram must be"),  # perhaps ${embedder}
+        (
+            {**NOWHERE, "embedder": {**EMPTY, "ngram": 4}, "exact": HNSW},
+            r"^retriever\.exact\.m must be at least 2, got 0",
+        ),
         ({"_target_": VECTOR}, r"retriever\.embedder: Vector requires a value"),
         (NOWHERE, r"retriever\.embedder\._target_"),
         ({"_target_": "support.parts.Words", TRUSTED: "support"}, "not trusted"),  # a config cannot extend trust

@@ -124,8 +124,18 @@ def divided(folder: Path, *names: str) -> Path:
 def test_divided_weights_are_safetensors_beside_their_index(tmp_path: Path, name: str) -> None:
     good = divided(tmp_path / "good", "model-1.safetensors", "model-2.safetensors")
     assert model_files.locate(str(good), KEY) == good
-    with pytest.raises(ConfigError, match=r"index\.json names .*, which is not a \*\.safetensors file next to it"):
+    with pytest.raises(
+        ConfigError, match=r"whose weights in .* are named .*, which is not a \*\.safetensors file there"
+    ):
         model_files.locate(str(divided(tmp_path / "bad", "model-1.safetensors", name)), KEY)
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", model_files.INDEX])
+def test_damaged_file_of_a_model_is_named(tmp_path: Path, name: str) -> None:
+    folder = divided(tmp_path / "own", "a.safetensors")
+    (folder / name).write_text("{")
+    with pytest.raises(ConfigError, match=rf"{name} is not JSON: .*; restore the file, or download the model again"):
+        model_files.locate(str(folder), KEY)
 
 
 def test_what_is_hashed_is_what_is_loaded(tmp_path: Path) -> None:

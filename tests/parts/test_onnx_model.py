@@ -200,7 +200,9 @@ def test_static_model_and_language_model_are_refused(static_model: Path, tiny_wr
 
 
 def test_another_device_is_refused(tiny_embedder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"int8', which runs on the CPU, but device is 'cuda'"):
+    with pytest.raises(
+        ConfigError, match=r"int8', which runs on the CPU, but embedder\.device is .*; set embedder\.device=cpu"
+    ):
         embedder(tiny_embedder, device="cuda").check()
 
 

@@ -27,8 +27,12 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
 @pytest.mark.parametrize(
     ("date", "models", "message"),
     [
-        ("yesterday", {}, 'date: must be a day such as "2025-08-15", got'),
-        ("2025-08-15", {"m": [1]}, r"models\.m: must be \[input price, output price\] of a million tokens, got \[1\]"),
+        ("yesterday", {}, 'prices.date must be a day such as "2025-08-15", got'),
+        (
+            "2025-08-15",
+            {"m": [1]},
+            r"models\.m: must be \[input price, output price\] of a million tokens, .*, got \[1\]",
+        ),
         ("2025-08-15", {"m": [1, -1]}, r"got \[1, -1\]"),
         ("2025-08-15", {"m": [1, float("nan")]}, r"got \[1, nan\]"),
         ("2025-08-15", {"m": "cheap"}, "got 'cheap'"),

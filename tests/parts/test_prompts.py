@@ -58,7 +58,7 @@ def test_an_empty_system_message_is_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"question": "{passages} {quetion}"}, "prompt: question: there is no placeholder {quetion}; did you mean"),
+        ({"question": "{passages} {quetion}"}, "prompt.question: there is no placeholder {quetion}; did you mean"),
         ({"question": "{passages} {question.__class__}"}, "question: there is no placeholder {question.__class__}"),
         ({"question": "{passages} {question!r}"}, "question: a placeholder must be only a name in braces"),
         ({"question": "{passages} {"}, "question: "),
@@ -66,10 +66,10 @@ def test_an_empty_system_message_is_none() -> None:
         ({"passage": "{name}"}, "the placeholder {text} is missing"),
         ({"system_alone": "{fence}"}, "there is no placeholder {fence}"),
         ({"system": "{}"}, "system: there is no placeholder {}"),
-        ({"refusals": []}, "refusals: must be a list of phrases"),
-        ({"refusals": ["?!"]}, "refusals: must be a list of phrases"),
-        ({"refusals": "no"}, "refusals: must be a list of phrases"),
-        ({"passage": "{text}", "citations": True}, "with citations=true the template must contain {number}"),
+        ({"refusals": []}, "prompt.refusals must be a list of phrases"),
+        ({"refusals": ["?!"]}, "prompt.refusals must be a list of phrases"),
+        ({"refusals": "no"}, "prompt.refusals must be a list of phrases"),
+        ({"passage": "{text}", "citations": True}, "prompt.passage must contain {number} with prompt.citations=true"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -134,8 +134,8 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
     [
         ("+budget.cals=3", r'budget\.cals: unknown limit; did you mean "calls"'),
         ("budget.calls=many", r"budget\.calls: must be a number of at least 0, or null, got 'many'"),
-        ("prices.date=soon", r'prices: date: must be a day such as "2025-08-15", got \'soon\''),
-        ("+prices.models.mine=[1]", r"prices: models\.mine: must be \[input price"),
+        ("prices.date=soon", r'prices\.date must be a day such as "2025-08-15", got \'soon\''),
+        ("+prices.models.mine=[1]", r"prices\.models\.mine: must be \[input price"),
     ],
 )
 def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server: LlmServer, tmp_path: Path) -> None:

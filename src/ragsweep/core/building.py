@@ -16,6 +16,9 @@ from ragsweep.core.sources import source_digest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 
+_GROUP = re.compile(r"(?<![\w./])(chunker|embedder|index|prompt|retriever)\.(?=\w)")
+"""The group by which a part names its keys in messages; a part inside another one has a longer key."""
+
 
 class Builder:
     """Build each distinct part once: two configs that share an embedder share the loaded model.
@@ -102,11 +105,23 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
     except RagsweepError as fault:
-        named = str(fault).startswith(f"{where}.")  # the message has the key already
-        raise type(fault)(str(fault) if named else f"{where}: {fault}") from None
+        message = _with_full_keys(str(fault), where) if isinstance(fault, ConfigError) else str(fault)
+        named = message.startswith(f"{where}.")  # the message has the key already
+        raise type(fault)(message if named else f"{where}: {message}") from None
     except (TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from fault
     return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
+
+
+def _with_full_keys(message: str, where: str) -> str:
+    """Replace a part's group in its keys by ``where``: ``chunker.size`` at ``chunker.parent`` is its ``size``.
+
+    The group remains if ``where`` ends with it: the part may be an interpolation, such as ``${embedder}``.
+    """
+    last = where.rpartition(".")[2]
+    if last == where:
+        return message
+    return _GROUP.sub(lambda found: found[0] if found[1] == last != "index" else f"{where}.", message)
 
 
 def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:

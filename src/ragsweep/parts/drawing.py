@@ -23,6 +23,6 @@ def check_drawing(llm: Drawing) -> None:
     check_at_least("llm", 0, temperature=llm.temperature)
     if llm.replicates > 1 and not llm.temperature:
         raise ConfigError(
-            f"llm.replicates is {llm.replicates} but temperature is 0: all repetitions would be identical; set"
+            f"llm.replicates is {llm.replicates} but llm.temperature is 0: all repetitions would be identical; set"
             " llm.temperature above 0, or llm.replicates=1"
         )

@@ -6,5 +6,5 @@ from ragsweep.core.errors import ConfigError
 def check_at_least(part: str, least: float, **values: float | None) -> None:
     """Raise ConfigError if a parameter is below ``least``; None is valid. ``part`` is the part's config key."""
     for name, value in values.items():
-        if value is not None and value < least:
+        if value is not None and not value >= least:  # NaN, too
             raise ConfigError(f"{part}.{name} must be at least {least}, got {value}")

@@ -59,10 +59,8 @@ class LocalModel:
         longest = self._longest_input
         check_at_least(self.KEY, 1, batch_size=self.batch_size)
         if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
-            raise ConfigError(
-                f"{self.KEY}.max_length is {self.max_length}; "
-                f"{self.model} reads 1 to {longest or 'any number of'} tokens"
-            )
+            bounds = f"between 1 and {longest}, the most tokens that {self.model} reads" if longest else "at least 1"
+            raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hashes of the model's files, its compute dtype, and the versions of the libraries."""

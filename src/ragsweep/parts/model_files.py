@@ -58,8 +58,16 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; empty if there is no file, or another JSON value in it."""
-    content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    content = _read_json(path)
     return content if isinstance(content, dict) else {}
+
+
+def _read_json(path: Path) -> Any:
+    """Return the value in a JSON file; None if there is no file. Raises ConfigError for other content."""
+    try:
+        return json.loads(path.read_text("utf-8")) if path.is_file() else None
+    except ValueError as fault:
+        raise ConfigError(f"{path} is not JSON: {fault}; restore the file, or download the model again") from None
 
 
 def locate(model: str, key: str, download: bool = False) -> Path:
@@ -103,6 +111,8 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
     """Return a tokenizer's file: the named one, or a model's tokenizer.json. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
+    if not named.exists() and named.suffix == ".json":
+        raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
     path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
     if not path.is_file():
         raise ConfigError(f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; use a model that has one")
@@ -168,7 +178,10 @@ def _check_int8(device: str, key: str, weights: Path | None) -> None:
     if weights is None:
         raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
     if device not in ("auto", "cpu"):
-        raise ConfigError(f"{key} is 'int8', which runs on the CPU, but device is {device!r}; set device=cpu")
+        part = key.rpartition(".")[0]
+        raise ConfigError(
+            f"{key} is 'int8', which runs on the CPU, but {part}.device is {device!r}; set {part}.device=cpu"
+        )
 
 
 @functools.cache
@@ -189,7 +202,8 @@ def loading(model: str, key: str) -> Iterator[None]:
     except Exception as fault:
         fact = str(fault).strip().splitlines() or [type(fault).__name__]
         raise ConfigError(
-            f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run)"
+            f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run);"
+            " use another model"
         ) from fault
 
 
@@ -204,7 +218,10 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
     except Exception as error:  # network and cache raise many classes: one fact to the user
         if download:
-            raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
+            raise ConfigError(
+                f"{key} is {model!r}, which could not be downloaded: {str(error).splitlines()[0]}; check the id and the"
+                " connection, or use a folder with the model"
+            ) from error
         raise ConfigError(
             f"{key} is {model!r}: no such folder, and not in the local hub cache; use a folder with the model, "
             f"or fetch it with {key.rpartition('.')[0]}.download=true"
@@ -225,11 +242,13 @@ def _check_weights(folder: Path, fact: str) -> None:
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
                 raise ConfigError(
-                    f"{fact}, whose {part / INDEX} names {path.name!r}, which is not a *.safetensors file "
-                    "next to it; download the model again"
+                    f"{fact}, whose weights in {part} are named {path.name!r}, which is not a *.safetensors file "
+                    "there; download the model again"
                 )
     if not any(loaded.values()):
-        raise ConfigError(f"{fact}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
+        raise ConfigError(
+            f"{fact}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}; use a model that has them"
+        )
 
 
 def _check_code(folder: Path, fact: str) -> None:
@@ -239,7 +258,7 @@ def _check_code(folder: Path, fact: str) -> None:
         value
         for part in _parts(folder)
         for path in sorted(part.glob("*config*.json"))
-        for name, value in _settings(json.loads(path.read_text("utf-8")))
+        for name, value in _settings(_read_json(path))
         if KERNEL.search(name) and "/" in value
     ]
     for name in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
@@ -270,8 +289,7 @@ def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    listing = folder / "modules.json"
-    return json.loads(listing.read_text("utf-8")) if listing.is_file() else []
+    return _read_json(folder / "modules.json") or []
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -29,11 +29,12 @@ class Prices:
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
-            raise ConfigError(f'date: must be a day such as "2025-08-15", got {self.date!r}') from None
+            raise ConfigError(f'prices.date must be a day such as "2025-08-15", got {self.date!r}') from None
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"models.{pattern}: must be [input price, output price] of a million tokens, got {pair!r}"
+                    f"prices.models.{pattern}: must be [input price, output price] of a million tokens, both at least"
+                    f" 0, got {pair!r}"
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:

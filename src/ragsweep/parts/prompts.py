@@ -50,9 +50,13 @@ class Prompt:
             _check_template(key, getattr(self, key))
         refusals = self.refusals if isinstance(self.refusals, list) else []
         if not refusals or not all(isinstance(words, str) and _plain(words) for words in refusals):
-            raise ConfigError(f"refusals: must be a list of phrases that decline an answer, got {self.refusals!r}")
+            raise ConfigError(
+                f"prompt.refusals must be a list of phrases that decline an answer, got {self.refusals!r}"
+            )
         if self.citations and "{number}" not in self.passage:
-            raise ConfigError("passage: with citations=true the template must contain {number}")
+            raise ConfigError(
+                "prompt.passage must contain {number} with prompt.citations=true; add it, or set prompt.citations=false"
+            )
 
     def messages(self, request: Request) -> list[dict[str, str]]:
         """Return chat messages (role, content): the system's unless blank, the conversation so far, the question."""
@@ -103,13 +107,13 @@ def _check_template(key: str, template: str) -> None:
     try:
         fields = [field[1:] for field in Formatter().parse(template)]
     except ValueError as fault:
-        raise ConfigError(f"{key}: {fault}; escape a literal brace by doubling it: {{{{") from None
+        raise ConfigError(f"prompt.{key}: {fault}; escape a literal brace by doubling it: {{{{ or }}}}") from None
     if any(spec or conversion for _, spec, conversion in fields):
-        raise ConfigError(f"{key}: a placeholder must be only a name in braces, got {template!r}")
+        raise ConfigError(f"prompt.{key}: a placeholder must be only a name in braces, got {template!r}")
     names = [name for name, _, _ in fields if name is not None]
     for name in names:
         if name not in KNOWN[key]:
-            raise ConfigError(f"{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")
+            raise ConfigError(f"prompt.{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")
     for name in NEEDED.get(key, ()):
         if name not in names:
-            raise ConfigError(f"{key}: the placeholder {{{name}}} is missing, got {template!r}")
+            raise ConfigError(f"prompt.{key}: the placeholder {{{name}}} is missing, got {template!r}")

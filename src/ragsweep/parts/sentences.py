@@ -26,10 +26,10 @@ UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr
 """An abbreviation that does not end a French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
 
 
-def check_language(language: str) -> None:
-    """Raise ConfigError for a language that is not in LANGUAGES."""
+def check_language(language: str, part: str = "chunker") -> None:
+    """Raise ConfigError for a language that is not in LANGUAGES; ``part`` is the part's config key."""
     if language not in LANGUAGES:
-        raise ConfigError(f"chunker.language is {language!r}{nearest(language, LANGUAGES)}")
+        raise ConfigError(f"{part}.language is {language!r}{nearest(language, LANGUAGES)}")
 
 
 def sentences(text: str, language: str) -> list[Piece]:

@@ -41,9 +41,9 @@ class Endpoint(Service):
         self.model = model
         self.thoughts = thoughts
 
-    def check(self, where: str, url: str = "base_url") -> None:
+    def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
         """Raise ConfigError for invalid values, as for every service, and for tags that are not names."""
-        super().check(where, url)
+        super().check(where, url, key_env)
         check_tags(self.thoughts, where)
 
     async def chat(

@@ -35,19 +35,21 @@ class Service:
         """Use the connections, limits and usage meter of a session."""
         self.session = session
 
-    def check(self, where: str, url: str = "base_url") -> None:
+    def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
         """Raise ConfigError for invalid values, and for a secret in the config.
 
-        ``where`` names the part, ``url`` its key for the address.
+        ``where`` names the part, ``url`` its key for the address, ``key_env`` that for the name of the variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             raise ConfigError(
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query; "
-                f"put a key in the environment variable named by {where}.key_env"
+                f"put a key in the environment variable named by {where}.{key_env}"
             )
         # The value is not quoted: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):
-            raise ConfigError(f"{where}.key_env must be the NAME of an environment variable, in capitals, not the key")
+            raise ConfigError(
+                f"{where}.{key_env} must be the NAME of an environment variable, in capitals, not the key"
+            )
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", self.key_header):
             raise ConfigError(f"{where}.key_header must be the name of a header, such as api-key")
         for name, least in (("retries", 0), ("concurrency", 1)):
@@ -61,13 +63,13 @@ class Service:
                     f"{where}.{name} must be more than 0{', or null' if is_rate else ' seconds'}, got {value}"
                 )
 
-    def check_key(self, where: str) -> None:
-        """Raise ConfigError, with a remedy, if the key is not in the environment; ``where`` names the part."""
+    def check_key(self, where: str, key_env: str = "key_env") -> None:
+        """Raise ConfigError, with a remedy, if the key is not in the environment; arguments as for ``check``."""
         try:
             self.key()
         except ConfigError as fault:
             raise ConfigError(
-                f"{where}: {fault}; export it, or set {where}.key_env to another variable (null: no key needed)"
+                f"{where}: {fault}; export it, or set {where}.{key_env} to another variable (null: no key needed)"
             ) from None
 
     def key(self) -> str:

@@ -207,7 +207,7 @@ def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
         (lambda: Tokens(9, 9), r"chunker\.overlap must be .* less than chunker\.size \(9\), got 9"),
         (
             lambda: Tokens(tokenizer="./no.json").fingerprint(),
-            r"chunker\.tokenizer is '\./no\.json', .* no such folder",
+            r"chunker\.tokenizer is '\./no\.json', .* no such file",
         ),
         (
             lambda: Tokens(tokenizer="nobody/none").fingerprint(),

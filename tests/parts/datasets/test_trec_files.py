@@ -122,7 +122,7 @@ def test_unknown_field_is_refused_before_anything_is_read(fields: list[str], fau
     config = {"_target_": "ragsweep.parts.datasets.Trec", **nowhere, "seed": 0, "fields": fields}
     with pytest.raises(ConfigError) as caught:
         Builder().build(config, "dataset")
-    assert str(caught.value).startswith(f"dataset: fields: {fault}")
+    assert str(caught.value).startswith(f"dataset.fields: {fault}")
 
 
 def test_gzipped_files_are_found_by_their_plain_names(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_topics_without_a_label_are_counted_and_labels_without_a_topic_refused(t
 def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
     assert refused(tmp_path, topics) == [
-        "topics:1: the topic has no <title>; add it, or choose other fields",
+        "topics:1: the topic has no <title>; add it, or choose other dataset.fields",
         'topics:4: "stray" is outside <top> ... </top>',
         "topics:8: a topic begins before that of topics:5 ends; close that with </top>",
         "topics:8: the topic has no end; close it with </top>",

@@ -158,8 +158,8 @@ def test_query_in_half_precision_does_not_depend_on_its_company_at_all(tiny_embe
     [
         ({"dtype": "float23"}, r'embedder\.dtype is .float23.; did you mean "float32"'),
         ({"batch_size": 0}, r"embedder\.batch_size must be .*, got 0"),
-        ({"max_length": 49}, r"embedder\.max_length is 49; .* reads 1 to 48 tokens"),
-        ({"max_length": 0}, r"embedder\.max_length is 0"),
+        ({"max_length": 49}, r"embedder\.max_length must be between 1 and 48, .*, got 49"),
+        ({"max_length": 0}, r"embedder\.max_length must be .*, got 0"),
     ],
 )
 def test_wrong_parameters_are_refused_before_loading(tiny_embedder: Path, parameters: dict, message: str) -> None:

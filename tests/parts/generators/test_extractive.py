@@ -94,9 +94,9 @@ def test_passage_is_read_once_and_by_itself() -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"sentences": 0}, "sentences must be at least 1, got 0"),
-        ({"threshold": 1.1}, "threshold must be a cosine between -1 and 1, got 1.1"),
-        ({"language": "latin"}, "known:"),
+        ({"sentences": 0}, r"^llm\.sentences must be at least 1, got 0"),
+        ({"threshold": 1.1}, r"^llm\.threshold must be a cosine between -1 and 1, got 1.1"),
+        ({"language": "latin"}, r"^llm\.language is 'latin'.* known:"),
     ],
 )
 def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str) -> None:

@@ -107,7 +107,7 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ({"base_url": "http://me:s3cret@host"}, r"llm\.base_url .* no user, password or query"),
         ({"key_env": "sk-s3cret"}, r"llm\.key_env must be the NAME of an environment variable"),
         ({"extra": {"api_key": "s3cret"}}, r"llm\.extra\.api_key: a secret in a config ends up in files"),
-        ({"extra": {"stream": True}}, r"llm\.extra\.stream: not an additional request field"),
+        ({"extra": {"stream": True}}, r"llm\.extra\.stream: not an additional request field; remove it"),
         ({"extra": {"temperature": 1}}, r"llm\.extra\.temperature: not an additional request .* set llm\.temperature"),
         ({"max_tokens": 0}, r"llm\.max_tokens must be at least 1, or null, got 0"),
         ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, got 0"),

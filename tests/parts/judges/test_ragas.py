@@ -332,6 +332,15 @@ def test_values_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
         OpenAIJudge(**({"base_url": "http://localhost:1/v1", "model": "m"} | given)).check()
 
 
+def test_settings_of_its_embeddings_are_refused_by_their_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THIRD_KEY", raising=False)
+    given = {"base_url": "http://localhost:1/v1", "model": "m", "embeddings_model": "e"}
+    with pytest.raises(ConfigError, match=r"^judge\.embeddings_base_url must .* named by judge\.embeddings_key_env$"):
+        OpenAIJudge(**given, embeddings_base_url="x").check()
+    with pytest.raises(ConfigError, match=r"set judge\.embeddings_key_env to another variable"):
+        OpenAIJudge(**given, embeddings_base_url="http://there/v1", embeddings_key_env="THIRD_KEY").check_key()
+
+
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:
     judged(RagasFaithfulness(judge_at(server)), cases(1))
     kinds = {form(one.request): one.request.body["response_format"]["json_schema"] for one in server.log}

@@ -165,6 +165,7 @@ def test_blank_corpus_finds_nothing() -> None:
     ("arguments", "message"),
     [
         ({"k1": -1.0}, r"retriever\.k1 must be .*, got -1\.0"),
+        ({"k1": float("nan")}, r"retriever\.k1 must be .*, got nan"),
         ({"k1": 0, "backend": "rank_bm25"}, r"use retriever\.backend=bm25s"),
         ({"b": 1.5}, r"retriever\.b must be .*, got 1\.5"),
         (

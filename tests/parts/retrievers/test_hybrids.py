@@ -95,6 +95,7 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
             "the leg a declares no bounds of its scores; choose min_max or z_score",
         ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k must be .*, got -1"),
+        (lambda: HybridRrf(LEGS, k=float("nan")), r"retriever\.k must be .*, got nan"),
         (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"must have the legs bm25, vector, got bm25"),
     ],
 )

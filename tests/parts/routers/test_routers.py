@@ -46,9 +46,22 @@ class TestRule(RouterContract):
     def test_short_conversation_is_not_searched_for(self, text: str, search: bool) -> None:
         assert collect(self.part().route, [Request(text)])[0].search is search
 
+    @pytest.mark.parametrize(
+        "pattern", [r"hi\W+there", r"(?P<All>hi\D*)\Z", "HI, THERE", r"hi, (?P<T>t)here(?!(?P=T))"]
+    )
+    def test_capitals_of_a_pattern_keep_their_meaning(self, pattern: str) -> None:
+        part = Rule([pattern])
+        part.check()
+        assert [route.search for route in collect(part.route, [Request("Hi, there"), Request("hiXthere 1")])] == [
+            False,
+            True,
+        ]
+
     def test_what_is_no_pattern_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
             Rule(["hi", "("]).check()
+        with pytest.raises(ConfigError, match=r"router\.conversation\[0\]: 'hi\(\?i\)' is not a regular expression"):
+            Rule(["hi(?i)"]).check()
         with pytest.raises(ConfigError, match="list of patterns"):
             Rule([]).check()
 

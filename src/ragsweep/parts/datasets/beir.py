@@ -70,7 +70,8 @@ class Beir:
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
         splits = {file.name.removesuffix(".tsv"): file for file in files}
         if self.split not in splits:
-            raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, splits)}')
+            way = nearest(self.split, splits) if splits else "; it must contain the label files, SPLIT.tsv"
+            raise InputError(f'{folder / "qrels"}: no split "{self.split}"{way}')
         return plain_or_gzipped(splits[self.split])
 
 

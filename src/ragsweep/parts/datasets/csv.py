@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, PartTraits, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_documents
 from ragsweep.golden.golden_format import read_evidence, read_question
@@ -60,7 +60,10 @@ class Csv:
         faults.raise_any()
         raw = raw._replace(questions=[*map(self._as_conversation, raw.questions)])
         if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
-            raise ConfigError(f"dataset.conversation: no question of {file} has the category {sorted(missing)[0]!r}")
+            name, known = min(missing), {question.category for question in raw.questions} - {""}
+            raise ConfigError(
+                f'dataset.conversation: no question of {file} has the category "{name}"{nearest(name, known)}'
+            )
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
         facts = {True: "columns read as labels", False: "lists and objects are not labels, omitted from"}
         for is_label, fact in facts.items():

@@ -42,7 +42,7 @@ class TaskCases:
             try:
                 placeholders(getattr(self, key))
             except ConfigError as fault:
-                raise ConfigError(f"{key}: {fault}") from None
+                raise ConfigError(f"dataset.{key}: {fault}") from None
 
     def load(self) -> Dataset:
         """Load both files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
@@ -81,5 +81,5 @@ class TaskCases:
         try:
             return render(getattr(self, key), fields)
         except ConfigError as fault:
-            row.fault(f"{fault}, referenced in dataset.{key}")
+            row.fault(f"dataset.{key}: {fault}")
             return ""

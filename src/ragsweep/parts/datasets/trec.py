@@ -38,9 +38,9 @@ class Trec:
         """Raise ConfigError for an unknown topic field, or none at all."""
         for name in self.fields:
             if name not in FIELDS:
-                raise ConfigError(f'fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
+                raise ConfigError(f'dataset.fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
         if not self.fields:
-            raise ConfigError(f"fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
+            raise ConfigError(f"dataset.fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
         """Read all three files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
@@ -71,7 +71,9 @@ def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}
             if lacking := [f"<{tag}>" for name, tag in tags.items() if not topic.text(name)]:
-                faults.add(topic.where, f"the topic has no {' and no '.join(lacking)}; add it, or choose other fields")
+                faults.add(
+                    topic.where, f"the topic has no {' and no '.join(lacking)}; add it, or choose other dataset.fields"
+                )
             else:
                 text = " ".join(map(topic.text, fields))
                 yield Row(topic.where, {"id": topic.text("number"), "text": text}, faults)

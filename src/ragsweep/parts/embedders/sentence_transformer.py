@@ -16,6 +16,9 @@ from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
+WITH_TOKENS = "use a transformer, such as embedder=minilm, or reranker=cross_encoder"
+"""The way out if a model has no token vectors, which only late interaction needs."""
+
 COUNTED_AT_ONCE = 1024
 """Number of texts tokenised at a time to count their tokens."""
 
@@ -85,7 +88,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
         tokenizer = self._model.tokenizer
         if _is_bare(tokenizer):
-            raise InputError(f"the model {self.model} returns no token vectors")
+            raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
         # An unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         size = self._queries_together if kind == "query" else self.batch_size
@@ -96,7 +99,7 @@ class SentenceTransformerEmbedder(LocalModel):
             features = self._encode(kind, [texts[row] for row in rows], output_value=None)
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
-                    raise InputError(f"the model {self.model} returns no token vectors")
+                    raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
                 is_text = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
                 vectors[row] = feature["token_embeddings"].cpu()[is_text].float().numpy()
         return vectors

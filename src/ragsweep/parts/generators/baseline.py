@@ -29,7 +29,7 @@ class Baseline:
     def check(self) -> None:
         """Raise ConfigError for an answer that is neither a template nor a mapping."""
         if not isinstance(self.answer, str | Mapping):
-            raise ConfigError(f"answer: must be a template or a mapping of templates, got {self.answer!r}")
+            raise ConfigError(f"llm.answer must be a template or a mapping of templates, got {self.answer!r}")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the digest of the cases, whose fields can change an answer but not its request."""

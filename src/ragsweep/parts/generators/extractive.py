@@ -53,10 +53,10 @@ class Extractive:
     def check(self) -> None:
         """Raise ConfigError for numbers out of range and for an unknown language."""
         if self.sentences < 1:
-            raise ConfigError(f"sentences must be at least 1, got {self.sentences}")
+            raise ConfigError(f"llm.sentences must be at least 1, got {self.sentences}")
         if not -1 <= self.threshold <= 1:
-            raise ConfigError(f"threshold must be a cosine between -1 and 1, got {self.threshold}")
-        check_language(self.language)
+            raise ConfigError(f"llm.threshold must be a cosine between -1 and 1, got {self.threshold}")
+        check_language(self.language, "llm")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the version of the sentence-splitting library."""

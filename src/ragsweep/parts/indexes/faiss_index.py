@@ -75,7 +75,10 @@ def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
 def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise InputError unless a stored index has the shape that its vectors imply."""
     if shape != expected:
-        raise InputError(f"the stored index belongs to other vectors ({shape}, not {expected}); delete it")
+        raise InputError(
+            f"the stored index belongs to other vectors ({shape}, not {expected}); remove the"
+            " stored indexes with: ragsweep store evict --stage index"
+        )
 
 
 def lend(index: Any, rows: NDArray[Any]) -> Any:

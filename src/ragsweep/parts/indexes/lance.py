@@ -65,7 +65,7 @@ class LanceTable(ExternalIndex):
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
             raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")
         if importlib.util.find_spec("lancedb") is None:
-            raise ConfigError("index: lancedb is not installed; pip install 'ragsweep[lancedb]'")
+            raise ConfigError("lancedb is not installed; pip install 'ragsweep[lancedb]'")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the version of the library that builds the index."""

@@ -79,7 +79,7 @@ class PgVector(ExternalIndex):
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if (self.url is None) == (self.url_env is None):
-            raise ConfigError("index.url and index.url_env: set one of them and leave the other null")
+            raise ConfigError("index.url and index.url_env: set one of them, and the other to null")
         # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(
@@ -90,12 +90,12 @@ class PgVector(ExternalIndex):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table must be at most 30 lower-case letters, digits and _, a letter first, got {self.table!r}"
+                f"index.table must be at most 30 lower-case letters, digits and _, no digit first, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
             raise ConfigError(f"index.build_memory must be like 512MB or 4GB, or null, got {self.build_memory!r}")
         if any(importlib.util.find_spec(name) is None for name in ("pgvector", "psycopg")):
-            raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
+            raise ConfigError("pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
     def check_key(self) -> None:
         """Raise ConfigError unless the variable that ``url_env`` names, if any, contains a URL; makes no call."""
@@ -108,7 +108,7 @@ class PgVector(ExternalIndex):
         if not _is_url(address):
             raise ConfigError(
                 f"retriever.index: the environment variable {self.url_env}, named by url_env, must contain"
-                " postgresql://USER:PASSWORD@HOST/DATABASE; export it"
+                " the database's URL, which begins with postgresql://; export it"
             )
         return address
 
@@ -118,8 +118,8 @@ class PgVector(ExternalIndex):
     def _name(self, vectors: Floats) -> str:
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
-                f"index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]}; choose an"
-                " embedder with fewer, or another index"
+                f"retriever.index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]};"
+                " choose an embedder with fewer, or another index"
             )
         facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]
         return name_by_content(self.table, facts, vectors, separator="_")

@@ -67,14 +67,15 @@ class Qdrant(ExternalIndex):
         """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
-                f"index.base_url is {self.base_url}, index.path {self.path}; set one of them and leave the other null"
+                f"index.base_url and index.path are both {'null' if self.path is None else 'set'}; set one of them, and"
+                " the other to null"
             )
         if self.base_url is not None:
             self.service.check("index")
         if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):
-            raise ConfigError(f"index.collection must be a name without special characters, got {self.collection!r}")
+            raise ConfigError(f'index.collection must be a name without / \\ < > : " | ? *, got {self.collection!r}')
         if importlib.util.find_spec("qdrant_client") is None:
-            raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
+            raise ConfigError("qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
         """Raise ConfigError if the key is not in the environment; makes no call."""

@@ -18,8 +18,8 @@ class NoJudge:
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
         """Raise ConfigError."""
         raise ConfigError(
-            f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or remove it:"
-            f" ~metrics.{metric}"
+            "needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or remove it with"
+            f" ~metrics.{metric}, like every other metric that needs one"
         )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:

@@ -71,19 +71,21 @@ class OpenAIJudge(EndpointSettings):
         """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         super().check()
         if self.embeddings_model is not None:
-            self.embedding_endpoint.check("judge")
+            self.embedding_endpoint.check("judge", "embeddings_base_url", "embeddings_key_env")
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ConfigError(f"judge.temperature must be between 0 and 2, got {self.temperature}")
         if self.embeddings_model is not None and self.embeddings is not None:
-            raise ConfigError("judge: set only one of embeddings_model and embeddings")
+            raise ConfigError(
+                "judge.embeddings_model and judge.embeddings are both set; use one of them, and set the other to null"
+            )
 
     def check_key(self) -> None:
         """Raise ConfigError if the key, or the one for embeddings, is not in the environment; makes no call."""
         super().check_key()
         if self.embeddings_model is not None:
-            self.embedding_endpoint.check_key("judge")
+            self.embedding_endpoint.check_key("judge", "embeddings_key_env")
 
     def fingerprint(self) -> dict[str, str]:
         """Return the version of the fence; empty without fences."""
@@ -93,7 +95,7 @@ class OpenAIJudge(EndpointSettings):
         """Raise ConfigError if ``embeddings`` says that a metric needs them, and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
-                f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
+                f"needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
                 f" the metric with ~metrics.{metric}"
             )
 

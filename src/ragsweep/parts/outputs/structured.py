@@ -30,7 +30,7 @@ class JsonObject:
         try:
             self._validator.check_schema(self._schema)
         except SchemaError as fault:
-            raise ConfigError(f"schema: {fault.message}") from None
+            raise ConfigError(f"output.schema: {fault.message}") from None
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the schema: its file may change while its name does not."""
@@ -58,7 +58,8 @@ class JsonObject:
         try:
             return json.loads(Path(self.schema).expanduser().read_text("utf-8"))
         except (OSError, ValueError) as fault:
-            raise ConfigError(f"schema: {self.schema}: {fault}") from None
+            reason = fault.strerror if isinstance(fault, OSError) else f"not JSON: {fault}"
+            raise ConfigError(f"output.schema: {self.schema}: {reason}; use a JSON file, or a mapping") from None
 
     @cached_property
     def _validator(self) -> Any:

@@ -32,8 +32,8 @@ class Rewrite:
         """Raise ConfigError if the config has no model, or the instruction is empty; makes no call."""
         if not self._can_write:
             raise ConfigError(
-                "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama"
-                " or transformers, or query=history"
+                "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama,"
+                " transformers, gguf or smollm2, or query=history"
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")

@@ -57,7 +57,9 @@ class CrossEncoder(LocalModel):
             )
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
-            raise ConfigError(f"reranker.model is {self.model!r}, which returns {outputs} scores per pair, not one")
+            raise ConfigError(
+                f"reranker.model is {self.model!r}, which returns {outputs} scores per pair; use one that returns one"
+            )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs of question and text, batched by length. Raises InputError if a score is not finite."""

@@ -41,7 +41,7 @@ class LateInteraction:
         if not hasattr(self.embedder, "embed_tokens"):
             raise ConfigError(
                 f"{type(self.embedder).__name__} returns no token vectors (it has no method embed_tokens); choose "
-                "another embedder, or reranker=cross_encoder"
+                "embedder=minilm, embedder=sentence_transformer with a transformer, or reranker=cross_encoder"
             )
 
     def read(self, texts: Sequence[str]) -> TokenVectors:

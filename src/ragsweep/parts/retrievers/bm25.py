@@ -51,7 +51,7 @@ class Bm25:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range, and for an unknown backend or language."""
-        if self.k1 < 0:
+        if not self.k1 >= 0:
             raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
         if self.k1 == 0 and self.backend == "rank_bm25":
             raise ConfigError("retriever.k1 is 0, for which rank_bm25 divides by zero; use retriever.backend=bm25s")

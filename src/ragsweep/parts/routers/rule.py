@@ -20,7 +20,7 @@ class Rule:
     accents. A text of more than ``most_words`` words is always searched for: people greet before they ask.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
 
     conversation: list[str]
     most_words: int = 6
@@ -32,17 +32,26 @@ class Rule:
         for number, pattern in enumerate(self.conversation):
             try:
                 re.compile(pattern)
+                re.compile(_folded(pattern))
             except (re.error, TypeError) as fault:
-                raise ConfigError(f"router.conversation[{number}]: {pattern!r} is invalid: {fault}") from None
+                raise ConfigError(
+                    f"router.conversation[{number}]: {pattern!r} is not a regular expression: {fault}"
+                ) from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Route every request by its question alone."""
-        begins = re.compile("(?:" + "|".join(f"(?:{_bare(pattern)})" for pattern in self.conversation) + r")(?!\w)")
+        begins = re.compile("(?:" + "|".join(map(_folded, self.conversation)) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
             chat = word_count(text) <= self.most_words and begins.match(text) is not None
             done(number, Route(search=not chat, score=float(chat)))
+
+
+def _folded(pattern: str) -> str:
+    r"""Return a group of the pattern without accents and case, except in escapes: ``\W`` is not ``\w``."""
+    parts = re.split(r"(\\.|\(\?P?)", pattern)
+    return f"(?:{''.join(part if n % 2 else _bare(part) for n, part in enumerate(parts))})"
 
 
 def _bare(text: str) -> str:

@@ -75,8 +75,9 @@ class Python:
         try:
             function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         except Exception as fault:  # a user's module may raise anything
+            way = "; install its package, or add its folder to PYTHONPATH" if isinstance(fault, ImportError) else ""
             raise ConfigError(
-                f'system.function: cannot import "{self.function}": {type(fault).__name__}: {fault}'
+                f'system.function: cannot import "{self.function}": {type(fault).__name__}: {fault}{way}'
             ) from fault
         return function
 
@@ -116,7 +117,10 @@ class Python:
         if returned is None or isinstance(returned, str):
             return to_response(Returned(returned), self.refusals, Usage(), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
-            raise ValueError(f"it returned {returned!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
+            needed = "answer (or set system.answers=false)" if self.answers else "some of answer"
+            raise ValueError(
+                f"it returned {returned!r:.60}; return a text, or a mapping of {needed}, {', '.join(KEYS[1:])}"
+            )
         usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
         found = Returned(*map(returned.get, Returned._fields))
         return to_response(found, self.refusals, usage, self.thoughts)
