@@ -162,7 +162,7 @@ def results(found: Watch) -> Iterator[Statement]:
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
         text = (
-            "Scores fall if questions or documents change; --corpus FOLDER counts the requests that documents affect."
+            "Scores fall if questions or documents change; --corpus FOLDER counts requests that new documents affect."
         )
         yield Statement("", text)
     for one in found.thresholds:
