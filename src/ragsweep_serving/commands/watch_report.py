@@ -161,9 +161,7 @@ def results(found: Watch) -> Iterator[Statement]:
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        text = (
-            "Scores fall if questions or documents change; --corpus FOLDER counts requests that new documents affect."
-        )
+        text = "Scores fall if questions or documents change; --corpus FOLDER counts requests with changed documents."
         yield Statement("", text)
     for one in found.thresholds:
         if one.outcome != KEPT:
