@@ -23,6 +23,7 @@ FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
 PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
 """The config keys on which each address of a ``ConfigGraph`` depends, in addition to the earlier addresses."""
+_AGAIN = "ship the config again: ragsweep ship RUN --name MODEL"
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
@@ -70,15 +71,14 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
         found, digest = manifest["format"], manifest.pop("digest", "")
         is_whole = digest == content_hash(manifest)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as fault:
-        raise InputError(f"{folder}: not a ragsweep bundle: {type(fault).__name__}: {fault}") from None
-    again = "ship the config again: ragsweep ship CONFIG --name MODEL"
+        raise InputError(f"{folder}: not a ragsweep bundle ({type(fault).__name__}: {fault}); {_AGAIN}") from None
     if found != FORMAT:
-        raise InputError(f"{folder}: has format {found!s:.40}; this version reads {FORMAT}; {again}")
+        raise InputError(f"{folder}: has format {found!s:.40}; this version reads {FORMAT}; {_AGAIN}")
     if not is_whole:
-        raise InputError(f"{folder / MANIFEST}: differs from the shipped file; {again}")
+        raise InputError(f"{folder / MANIFEST}: differs from the shipped file; {_AGAIN}")
     for name in manifest["files"] if names is None else names:
         if _digest(folder / name) != manifest["files"].get(name):
-            raise InputError(f"{folder / name}: differs from the shipped file; {again}")
+            raise InputError(f"{folder / name}: differs from the shipped file; {_AGAIN}")
     return manifest
 
 
@@ -117,7 +117,8 @@ class Bundle:
             raise InputError(
                 f"{self.folder}: {part}: gives a different result here than the shipped part (another version of"
                 " ragsweep, a library, your own code or model weights, or a processor on which dtype=auto is"
-                " another precision); install the model's requirements, or ship a config with a fixed dtype"
+                " another precision); install the model's requirements.txt, or run the config again here, with a fixed"
+                " dtype, and ship that"
             )
         for node in served_nodes(graph):
             with (self.folder / STAGES / node.address).open("rb") as file:
@@ -125,4 +126,4 @@ class Bundle:
             try:
                 executor.provide(node, unpack(data, node.address, node.result).value)
             except OtherFormat as fault:
-                raise InputError(f"{self.folder}: {node.stage}: cannot be used: {fault}") from None
+                raise InputError(f"{self.folder}: {node.stage}: cannot be used: {fault}; {_AGAIN}") from None

@@ -117,7 +117,7 @@ class ServedPipeline:
 def as_question(value: Any) -> str:
     """Validate a question from an HTTP request; raises InputError for anything but a text."""
     if not is_text(value):
-        raise InputError(f"question: must be a string, got {str(value)[:40]}")
+        raise InputError(f"question: must be a string without lone surrogates, got {ascii(value)[:40]}")
     return str(value)
 
 
@@ -133,7 +133,7 @@ def as_turns(history: Any) -> list[Turn]:
     except (TypeError, LookupError):
         turns = [Turn(history, history)]
     if isinstance(history, str) or not all(is_text(turn.role) and is_text(turn.text) for turn in turns):
-        raise InputError('history: must be a list of {"role": text, "text": text}')
+        raise InputError(f'history: must be a list of {{"role": string, "text": string}}, got {ascii(history)[:40]}')
     return turns
 
 

@@ -48,7 +48,9 @@ class TraceQueue:
         except queue.Full:
             self.dropped += 1
             if self.dropped & (self.dropped - 1) == 0:  # at 1, 2, 4, 8, ...
-                _log.warning("%s traces were dropped: MLflow accepts them too slowly, or not at all", self.dropped)
+                why = "MLflow accepts them too slowly, or not at all"
+                way = "check MLFLOW_TRACKING_URI, or ship with a smaller --trace-sample"
+                _log.warning("%s traces were dropped: %s; %s", self.dropped, why, way)
 
     def flush(self, seconds: float) -> bool:
         """Wait for the pending traces to be sent, up to a timeout; return whether all were sent."""
@@ -70,7 +72,7 @@ class TraceQueue:
             try:
                 self._send(make())
             except Exception as fault:
-                _log.warning("a trace was not sent: %s", fault)
+                _log.warning("a trace was not sent: %s; check MLFLOW_TRACKING_URI", fault)
             finally:
                 self._waiting.task_done()
 

@@ -56,6 +56,7 @@ def test_table_and_exit_status_say_what_was_not_measured(place: Path, capsys: py
     full = ["golden.jsonl", "profile=full", "gates.G4-1.threshold=1", "gates.G6-5.threshold=1", *lenient]
     assert golden(["gates", *full, "corpus=pages"]) == 0
     assert golden(["gates", *full]) == 3  # no corpus
+    assert golden(["gates", *full, "dataset=null", "embedder=null", "llm=null"]) == 3
     assert "NOT MEASURED" in capsys.readouterr().out
 
 
@@ -71,7 +72,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
     [
         (["gate"], 'no command "gate"; did you mean "gates"'),
         (["gates"], "specify the golden file"),
-        (["gates", "a.jsonl", "b.jsonl"], "one file at a time"),
+        (["gates", "a.jsonl", "b.jsonl"], "only one of a.jsonl, b.jsonl can be given"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
     ],
@@ -87,7 +88,7 @@ def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, caps
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
-    with pytest.raises(InputError, match="read a set of another layout with dataset=beir"):
+    with pytest.raises(InputError, match="a set of another layout is read with dataset=beir"):
         golden(["gates", "other.jsonl"])
 
 

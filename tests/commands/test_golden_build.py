@@ -114,14 +114,24 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
     [
         (["out=set"], "golden build: specify the documents: corpus=FOLDER or FILE"),
         (["corpus=pages"], "golden build: specify the destination: out=FOLDER, or out=FILE.jsonl"),
-        (["corpus=pages", "out=set", "language=de"], "language: 'de'"),
+        (["corpus=pages", "out=set", "language=de"], "language: no language 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
-        (["corpus=pages", "out=set", "mix=generel"], "mix: 'generel'; did you mean \"general\"?"),
+        (["corpus=pages", "out=set", "mix=generel"], "mix: no mix 'generel'; did you mean \"general\"?"),
         (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number of at least 1, got 0"),
         (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
-        (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: unknown type"),
+        (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),
         (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, got 5"),
+        (["corpus=pages", "out=set", "+strata.priorities={part0: a}", "embedder=hashing"], "must be 1 to 4, got 'a'"),
+        (["corpus=pages", "out=set", "+strata.patterns={a: '*'}"], "strata.patterns.a: must be a list, such as"),
+        (["corpus=pages", "out=set", "strata.shares=3"], "strata.shares: must be a list of numbers"),
+        (["corpus=pages", "out=set", "strata.shares=[1, 0]", "embedder=hashing"], "strata.shares: is 0 for priority 2"),
+        (["corpus=pages", "out=set", "strata.cap=x"], "strata.cap: must be a number, at least 0, got 'x'"),
+        (["corpus=pages", "out=set", "strata.by=clusters", "strata.clusters=0"], "strata.clusters: must be a whole"),
+        (["corpus=pages", "out=set", "minimums.nonsensical=x"], "minimums.nonsensical: must be a whole number"),
+        (["corpus=pages", "out=set", "mix=[general]"], "mix: no mix ['general']"),
+        (["corpus=pages", "out=set", "profile=[hand]"], "profile: no profile"),
+        (["corpus=pages", "out=set", "gates.G1-1=1"], "gates.G1-1: must have a threshold, such as"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:
@@ -142,5 +152,5 @@ def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest
         page.write_text("# The keeper and the old press of the house\n\nA keeper of the press.\n")
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
-    assert "The rules found no questions" in shown
+    assert "The rules found no answerable questions" in shown
     assert "0 of 30 questions: the rules found no more specific ones." in " ".join(shown.split())

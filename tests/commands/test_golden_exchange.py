@@ -93,15 +93,21 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         assert len(read_set(place / "golden.jsonl", not has_weights)) == 1
         with pytest.raises(InputError, match=message):
             read_set(place / "golden.jsonl", has_weights)
+    (place / "golden.jsonl").write_text("".join(lines))
+    with pytest.raises(InputError, match=r"1 question without a weight; add it$"):
+        read_set(place / "golden.jsonl", has_weights=False)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "needs --model NAME@ALIAS, log=FILE, or traces="),
+        (
+            ["harvest", "x", "corpus=pages", "traces=sqlite:///x"],
+            "needs one of: --model NAME@ALIAS, log=FILE, or traces=",
+        ),
         (["check", "x", "corpus="], "specify the documents, corpus=FOLDER or FILE"),
-        (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
-        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify a file, or a reader"),
+        (["export", "x", "out=y"], 'no format "auto"; known: argilla, beir, csv'),
+        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file, or a reader"),
         (["import", "x", "out=pages"], "pages exists already; choose another out=, or overwrite=true"),
         (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is the current folder"),
     ],

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from ragsweep.core.errors import InputError
@@ -93,7 +94,9 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     refuse(items, {"scores outside 0 to 1": ["dddd"]}, "--path", str(folder))
     options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
     golden.write_text(json.dumps([{"id": f"q{n}"} for n in range(40)]), "utf-8")
-    refuse(items, {"is one JSON array": options})
+    refuse(items, {"is not JSON lines, which --mini copies": options})
+    pandas.DataFrame([{"id": f"q{n}"} for n in range(40)]).to_parquet(golden.with_suffix(".parquet"))
+    refuse(items, {"is not JSON lines, which --mini": [*options, "--golden", str(golden.with_suffix(".parquet"))]})
     golden.write_text('{"id": "q1", "question": "?"}\n', "utf-8")
     with pytest.raises(InputError, match='no line has the question "q'):
         items(options)

@@ -123,7 +123,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert 'the nearest passage, at 19: "measures 10 metres."' in lines[0]
     assert {fact.split(": ", 1)[1][:30] for fact in lines if fact.startswith("golden.jsonl:17:")} == {
         'unknown key "querstion"; did y',
-        '"content.answer_type" is 1, wh',
+        '"content.answer_type" is 1, no',
         'document "oak" is not in the c',
     }
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
@@ -178,7 +178,7 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
     entries = read_lines(place / "mine.jsonl")
     assert [one["id"] for one in entries] == ["q1", "q2", "q3", "q4"]
     assert [len(one.get("evidence", ())) for one in entries] == [1, 1, 1, 0]
-    with pytest.raises(ConfigError, match="one question, in quotes, got 0"):
+    with pytest.raises(ConfigError, match="--answer and --take need a question"):
         golden(["add", *words, "--take", "1"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsweep.commands.compare import compare
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
@@ -76,6 +76,11 @@ def test_another_corpus_is_refused(place: Path) -> None:
         golden(WORDS)
     with pytest.raises(InputError, match="searched another corpus"):
         golden([*WORDS, "corpus=corpus.jsonl"])
+
+
+def test_a_depth_is_a_whole_number(place: Path) -> None:
+    with pytest.raises(ConfigError, match="depth: must be a whole number of at least 1, got 'x'"):
+        golden([*WORDS, "depth=x"])
 
 
 def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,8 +74,17 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     assert ship([f"{swept}#2", *guarded]) in (1, 3)
     assert "champion stays at models:/handbook/1" in capsys.readouterr().out
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
-    with pytest.raises(ConfigError, match="set the largest loss, such as --unless-worse METRIC"):
+    with pytest.raises(ConfigError, match=r"set the largest acceptable loss, such as --unless-worse context_ndcg=\.02"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
+
+    client.set_registered_model_alias("handbook", "own", client.create_model_version("handbook", "file:///x").version)
+    with pytest.raises(InputError, match="models:/handbook/3: was not registered by ragsweep ship"):
+        ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--unless-worse", "context_ndcg=.02"])
+    client.delete_registered_model_alias("handbook", "own")
+    elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
+    assert ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--uri", elsewhere]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"own points to it: MLFLOW_TRACKING_URI={elsewhere} mlflow models serve -m models:/handbook@own" in said
 
 
 def test_what_cannot_be_shipped_is_refused() -> None:

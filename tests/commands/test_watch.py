@@ -89,8 +89,11 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert "--max 0.0001 is exceeded" in " ".join(capsys.readouterr().out.split())
 
     ask(served, FRENCH)
-    assert watch(["handbook@champion", "--tolerance", "latency=1000"]) == 1
+    uri = mlflow.get_tracking_uri()
+    place = ["--uri", uri, "--experiment", "assistant"]
+    assert watch(["handbook@champion", "--tolerance", "latency=1000", *place]) == 1
     said = " ".join(capsys.readouterr().out.split())
+    assert f"--model handbook@champion --since 7d traces={uri} experiment=assistant" in said
     assert "Language shift: fr 50.0 % of the requests, 0.0 % in the evaluation" in said
     assert "lacking language fr" in said
     assert "Topic shift" not in said  # words of another language are no other topic
@@ -116,7 +119,7 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
     assert watch(["handbook@champion", *since, "--corpus", str(tmp_path / "today.jsonl")]) == 1
     assert "Stale index: 12 documents changed, 1 new, 1 gone" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "other.jsonl").write_text('{"id": "other", "text": "another corpus"}\n')
-    with pytest.raises(InputError, match="is this the right corpus"):
+    with pytest.raises(InputError, match="specify the same folder or file"):
         watch(["handbook@champion", *since, "--corpus", str(tmp_path / "other.jsonl")])
 
 
@@ -128,8 +131,9 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
         (["handbook"], ConfigError, "NAME@ALIAS or NAME/NUMBER"),
         (["handbook@champion", "--since", "yesterday"], ConfigError, "7d, 12h"),
         (["handbook@champion", "--tolerance", "shares=1"], ConfigError, 'did you mean "share"'),
-        (["handbook@champion", "--tolerance", "share=1"], ConfigError, "share below 1"),
-        (["handbook@champion", "--max", "empty_share"], ConfigError, "write NAME=NUMBER"),
+        (["handbook@champion", "--tolerance", "share=1"], ConfigError, "share from 0 to below 1"),
+        (["handbook@champion", "--max", "empty_share"], ConfigError, "write NAME=NUMBER, such as latency_p95_ms=300"),
+        (["handbook@champion", "--tolerance", "share"], ConfigError, "write NAME=NUMBER, such as share=.05"),
         (["handbook@champion", "--looks", "0"], ConfigError, "at least 1"),
         (["handbook@champion", "--experiment", "x"], InputError, 'no experiment "x"; there are "assistant"'),
     ],

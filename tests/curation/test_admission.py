@@ -43,7 +43,9 @@ def test_wording_and_ambiguity_by_hand() -> None:
     assert [(one["id"], share >= COPIED) for one, share in find_copied(subject())] == [("copied", True), ("own", False)]
     found = find_ambiguous(subject())
     assert [other for _, other in found] == ["", ""]  # "holds" and "old" are not in the other chunk
-    assert [(one.measured, one.note) for one in admit(subject(), None)] == [(0, "no model given: llm=openai, ...")] * 2
+    assert [(one.measured, one.note) for one in admit(subject(), None)] == [
+        (0, "no model given: llm=openai llm.model=NAME")
+    ] * 2
     entries = [
         {**one, "question": one["question"].replace("How much juice holds the old", "Which juice is in the")}
         for one in subject().entries
@@ -100,8 +102,8 @@ def test_the_command_asks_each_question_twice_and_never_again(
     line = entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "0.md")
     (tmp_path / "golden.jsonl").write_text(json.dumps(line) + "\n")
     model = ["llm=openai", f"llm.base_url={server.base_url}", "llm.model=m", "llm.key_env=null"]
-    for _ in range(2):
-        golden(["gates", "golden.jsonl", "corpus=pages", "--json", "embedder=hashing", *model])
+    for embedder in (["embedder=hashing"], []):
+        golden(["gates", "golden.jsonl", "corpus=pages", "--json", *embedder, *model])
         found = {one["test"]: one["value"] for one in json.loads(capsys.readouterr().out)["admission"]}
         assert found == {"without_context": 0, "without_evidence": 1}
     assert len(server.log) == 2

@@ -56,6 +56,16 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_adding_to_a_file_that_is_not_plain_json_lines_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "golden.jsonl"
+    path.write_text('[\n{"id": "q1", "question": "Why?"}\n]', encoding=encoding)
+    with pytest.raises(
+        InputError, match="only to plain JSON lines in UTF-8; to convert it, run ragsweep golden verify"
+    ):
+        add_entry(path, gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann"))
+
+
 def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) -> None:
     path, review = tmp_path / "golden.jsonl", {"who": "Bob", "when": "2024-01-01", "what": "wrote it"}
     other = {"id": "q0", "question": "Why?", "answerable": False}

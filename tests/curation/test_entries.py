@@ -105,8 +105,8 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classification": {"difficulty": "hard"}}, 'difficulty" is "hard", where the schema has a number'),
-        ({"multiple_choice": {"correct": True}}, 'correct" is true, where the schema has a whole number'),
+        ({"classification": {"difficulty": "hard"}}, 'difficulty" is "hard", not a number'),
+        ({"multiple_choice": {"correct": True}}, 'correct" is true, not a whole number'),
         ({"audit": {"reviewer": "ann"}}, 'unknown key "reviewer"; did you mean "reviews"'),
         ({"provenance": "chapter 3"}, '"provenance" is "chapter 3", not an object'),
     ],

@@ -33,7 +33,10 @@ def test_a_kill_leaves_the_file_of_before_or_after(tmp_path: Path, wait: float) 
     assert text.count(text[0]) == len(text)
 
 
-@pytest.mark.parametrize(("name", "message"), [("folder", "is a folder"), ("file/golden.jsonl", "is a file")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("folder", "is a folder"), ("file/golden.jsonl", "/file: is a file"), ("file/a/golden.jsonl", "/file: is a file")],
+)
 def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")
@@ -41,3 +44,8 @@ def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, name: str, messag
         write_whole(tmp_path / name, "new")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "folder"]
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written: File name too long"):
+        write_whole(tmp_path / f"{'a' * 300}/golden.jsonl", "new")

@@ -270,7 +270,7 @@ def test_the_profile_is_that_of_the_entries_kind_unless_it_is_named() -> None:
     assert choose_profile("auto", profiles, [made, written]).name == "hand"
     assert choose_profile("auto", profiles, []).name == "hand"
     assert choose_profile("full", profiles, [written]).gates == tuple(GATES)
-    with pytest.raises(ConfigError, match="profile: 'hnd'; did you mean \"hand\""):
+    with pytest.raises(ConfigError, match="profile: no profile 'hnd'; did you mean \"hand\""):
         choose_profile("hnd", profiles, [])
     with pytest.raises(ConfigError, match=r'profiles\.own: no gate "G9-9"'):
         choose_profile("own", {"own": ["G9-9"]}, [])

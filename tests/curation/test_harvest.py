@@ -43,7 +43,10 @@ def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"input": "How tall?"}\n{"input": null}\n')
     assert read_log(tmp_path / "log.csv") == read_log(tmp_path / "log.jsonl") == ["How tall?", ""]
     (tmp_path / "log.csv").write_text("time,level\n1,info\n")
-    with pytest.raises(InputError, match="no question field; its fields are time, level; recognised names: question,"):
+    with pytest.raises(
+        InputError,
+        match="no record has a question; its fields are time, level; rename the field of the question to one of",
+    ):
         read_log(tmp_path / "log.csv")
 
 

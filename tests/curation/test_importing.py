@@ -197,13 +197,15 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
 
 
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
-    said = r"it has a, b; name the fields, question=FIELD.* mlflow \(inputs\);.*dataset=squad"
+    said = r"given\.json: unknown format; its fields are a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
     with pytest.raises(InputError, match=said):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
     with pytest.raises(InputError, match=r"format=ragas needs user_input, but there are question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")
     with pytest.raises(InputError, match='did you mean "ragas"'):
         imported(tmp_path, [], "raga")
+    with pytest.raises(InputError, match=r"\$\[1\]: differs from format=mlflow \(no field 'inputs'\); name the fields"):
+        imported(tmp_path, [{"inputs": {"question": "Why?"}}, {"a": 1}])
 
 
 @pytest.mark.parametrize(

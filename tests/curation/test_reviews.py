@@ -199,6 +199,16 @@ def test_a_judged_passage_is_evidence_with_its_grade_and_is_not_asked_again(gold
         passage_tasks(pool, [silver(1)])
 
 
+def test_a_file_that_is_no_pool_and_a_port_that_is_none_are_refused(golden: Path) -> None:
+    with pytest.raises(InputError, match='has no "ranks"; pool= must be a file that ragsweep golden pool wrote'):
+        open_review(golden, str(golden), "anna")
+    review = open_review(golden, None, "anna")
+    for port in ("x", 65536):
+        with pytest.raises(InputError, match=f"port={port}: cannot be used: .*; port=0 chooses a free one"):
+            ReviewServer(review, port)
+    review.journal.close()
+
+
 def test_a_judged_question_that_was_deleted_meanwhile_stops_the_fold_and_keeps_the_journal(golden: Path) -> None:
     review = open_review(golden, None, "anna")
     judge(review, 0)
@@ -224,7 +234,7 @@ def test_only_the_page_itself_can_judge(served: ReviewServer, golden: Path) -> N
     for path in ("/", "/guessed/", f"/{token[:-1]}/", f"/{token}/../", f"/{token}/judge"):
         assert ask(served, path)[0] == 404
     assert ask(served, "/guessed/judge", body)[0] == 404
-    assert post(served, "judge", {**body, "task": "none"}) == (400, {"error": "there is no such task"})
+    assert post(served, "judge", {**body, "task": "none"}) == (400, {"error": "there is no such task; reload the page"})
     assert served.review.judged() == {}
     assert post(served, "judge", body, Origin=f"http://{own}")[0] == 200
     status, headers, _ = ask(served, f"/{token}/")

@@ -89,12 +89,12 @@ def test_every_file_is_as_it_was_shipped(name: str, bundle: Path) -> None:
 
 def test_bundle_of_an_earlier_version_is_refused_with_the_command_that_ships_again(bundle: Path) -> None:
     (bundle / MANIFEST).write_text('{"format": "ragsweep.bundle/1", "context": "", "stages": [], "config": {}}')
-    with pytest.raises(InputError, match=r"format ragsweep\.bundle/1; .*: ragsweep ship CONFIG --name MODEL"):
+    with pytest.raises(InputError, match=r"format ragsweep\.bundle/1; .*: ragsweep ship RUN --name MODEL"):
         ServedPipeline(bundle)
 
 
 def test_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not a ragsweep bundle"):
+    with pytest.raises(InputError, match=r"not a ragsweep bundle .*; ship the config again"):
         ServedPipeline(tmp_path)
 
 

@@ -54,7 +54,9 @@ def watched(mutants: list[dict[str, Any]]) -> tuple[int, Counter[str]]:
     parts = (compared.drifts(0.05), compared.lacks(), compared.measures()) if found else ([], [], {})
     shown = Watch(version, 0.0, requests, before, *parts, [], None, Counter(skipped))
     assert all(texts(results(shown)))
-    json.loads(as_json(watch_document(shown, Namespace(numbers=True, model="m@a", since="7d")))).items()
+    json.loads(
+        as_json(watch_document(shown, Namespace(numbers=True, model="m@a", since="7d", uri=None, experiment=None)))
+    ).items()
     return len(found), Counter(skipped)
 
 

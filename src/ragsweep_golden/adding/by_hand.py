@@ -1,5 +1,6 @@
 """Add questions by hand: passages proposed by a search, and the entry of the chosen passage."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,7 +64,8 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
     for number, (other, question) in enumerate(read):
         if question.text == entry["question"]:
             if not lacks_evidence(other):
-                raise InputError(f'{question.where}: already has this question, as "{question.id}"')
+                way = "correct its evidence there, or rephrase the new one"
+                raise InputError(f'{question.where}: already has this question, as "{question.id}"; {way}')
             earlier = (other.get("audit") or {}).get("reviews") or []
             audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
             rows = [one for one, _ in read]
@@ -88,6 +90,11 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Read the golden file to extend. Raises InputError for faults, and unless it is plain JSON lines."""
     read = read_set(path)
-    if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
-        raise InputError(f"{path}: to add questions, convert it to plain JSON lines")
+    try:
+        is_plain = not path.read_text(encoding="utf-8-sig").lstrip().startswith("[")
+    except (OSError, UnicodeDecodeError):  # Parquet, gzip, UTF-16
+        is_plain = False
+    if not is_plain:
+        made = f"ragsweep golden verify {shlex.quote(str(path))} corpus=FOLDER out=NEW.jsonl"
+        raise InputError(f"{path}: questions are added only to plain JSON lines in UTF-8; to convert it, run {made}")
     return read

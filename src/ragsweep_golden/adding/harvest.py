@@ -60,7 +60,8 @@ def read_log(path: Path) -> list[str]:
     faults.raise_any()
     if not any(questions):
         seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "none"
-        raise InputError(f"{path}: no question field; its fields are {seen}; recognised names: {', '.join(NAMES)}")
+        way = f"rename the field of the question to one of {', '.join(NAMES)}"
+        raise InputError(f"{path}: no record has a question; its fields are {seen}; {way}")
     return questions
 
 

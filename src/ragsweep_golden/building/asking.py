@@ -170,7 +170,7 @@ class ModelAsker:
             for one in items[:A_CHUNK]
             if isinstance(one, dict) and all(isinstance(one.get(key), str) and one[key].strip() for key in needed)
         ]
-        self.faults[f"object without {' and '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
+        self.faults[f"object without {' or '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
         return whole
 
 

@@ -39,9 +39,9 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
     """Read the settings of the build from the composed config. Raises ConfigError with the key of an invalid value."""
     language, mix, strata = values["language"], values["mix"], values["strata"]
     if language not in ("auto", *LANGUAGES):
-        raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
-    if mix not in values["mixes"]:
-        raise ConfigError(f"mix: {mix!r}{nearest(str(mix), values['mixes'])}")
+        raise ConfigError(f"language: no language {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
+    if str(mix) not in values["mixes"]:
+        raise ConfigError(f"mix: no mix {mix!r}{nearest(str(mix), values['mixes'])}")
     if strata["by"] not in ("folder", "clusters"):
         raise ConfigError(f"strata.by: must be folder or clusters, got {strata['by']!r}")
     if not isinstance(values["questions"], int) or values["questions"] < 1:
@@ -50,7 +50,8 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
         raise ConfigError(f"unanswerable: must be a share from 0 to below 1, got {values['unanswerable']!r}")
     for kind in values["minimums"]:
         if kind not in UNANSWERABLE_TYPES:
-            raise ConfigError(f"minimums.{kind}: unknown type{nearest(kind, UNANSWERABLE_TYPES)}")
+            raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
+    _check_strata(strata, values["minimums"])
     return BuildSettings(
         languages=tuple(LANGUAGES) if language == "auto" else (language,),
         questions=values["questions"],
@@ -64,3 +65,20 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
         minimums=values["minimums"],
         independent=values["gates"]["G5-2"]["threshold"],
     )
+
+
+def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> None:
+    """Raise ConfigError, with the key, for a value of a wrong type."""
+    counts = {"strata.clusters": strata["clusters"], "strata.fewest": strata["fewest"]}
+    for key, given in {**counts, **{f"minimums.{name}": given for name, given in minimums.items()}}.items():
+        least = 1 if key == "strata.clusters" and strata["by"] == "clusters" else 0
+        if not isinstance(given, int) or given < least:
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {given!r}")
+    shares = strata["shares"] if isinstance(strata["shares"], list) else [None]
+    for key, given in [("strata.cap", strata["cap"]), *(("strata.shares", share) for share in shares)]:
+        if not isinstance(given, int | float) or given < 0:
+            such = {"strata.cap": "a number", "strata.shares": "a list of numbers, such as [.4, .45, .1, .05]"}[key]
+            raise ConfigError(f"{key}: must be {such}, at least 0, got {strata[key.removeprefix('strata.')]!r}")
+    for name, given in strata["patterns"].items():
+        if not isinstance(given, list):
+            raise ConfigError(f"strata.patterns.{name}: must be a list, such as ['*/faq/*'], got {given!r}")

@@ -57,12 +57,15 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid priorities.
     """
     for one in strata:
-        if not 1 <= one.priority <= len(quotas.shares):
-            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, got {one.priority}")
+        if not isinstance(one.priority, int) or not 1 <= one.priority <= len(quotas.shares):
+            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, got {one.priority!r}")
     of_priority = Counter[int]()
     for one in strata:
         of_priority[one.priority] += one.chunks
     total = sum(quotas.shares[priority - 1] for priority in of_priority)
+    if not total:
+        unused = ", ".join(map(str, sorted(of_priority)))
+        raise ConfigError(f"strata.shares: is 0 for priority {unused}, which all strata have; set a share for it")
     weights = {
         one.name: quotas.shares[one.priority - 1] / total * one.chunks / of_priority[one.priority]
         for one in strata
@@ -87,7 +90,8 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        raise ConfigError(f"language: {fact}; questions need {', '.join(LANGUAGES)}")
+        way = f"set language to {' or '.join(LANGUAGES)}, as the documents are; unclear ones then count as that"
+        raise ConfigError(f"language: {fact}; {way}")
     return {one: documents for one, documents in found.items() if documents}
 
 

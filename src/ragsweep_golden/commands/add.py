@@ -58,8 +58,10 @@ def add(arguments: Sequence[str]) -> int:
 def _asked(options: Any, file: Path) -> dict[str, str]:
     """Return the given question, or the questions of the file without evidence, each with its correct answer."""
     given = [word for word in options.words if not _OVERRIDE.match(word)]
-    if len(given) > 1 or (not given and (options.answer or options.take is not None)):
-        raise ConfigError(f"golden add: must be one question, in quotes, got {len(given)}")
+    if len(given) > 1:
+        raise ConfigError(f"golden add: one question at a time, in quotes, got {len(given)}: {', '.join(given)}")
+    if not given and (options.answer or options.take is not None):
+        raise ConfigError("golden add: --answer and --take need a question; specify it, in quotes")
     if given:
         return {given[0]: options.answer}
     return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
@@ -67,7 +69,8 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
 
 def _passage(found: Sequence[Place], number: int) -> Place:
     if not 1 <= number <= len(found):
-        raise ConfigError(f"golden add: --take {number}: there are passages 1 to {len(found)}; rephrase to find others")
+        fact = f"--take {number}: there are passages 1 to {len(found)}"
+        raise ConfigError(f"golden add: {fact}; take one of these, or rephrase the question to find others")
     return found[number - 1]
 
 

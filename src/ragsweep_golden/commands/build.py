@@ -43,7 +43,7 @@ def build(arguments: Sequence[str]) -> int:
     inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).overrides))
     values, settings = inputs.values, read_settings(inputs.values)
     golden, folder = read_places(values)
-    name = judging.GENERATED if values["profile"] == judging.AUTO else values["profile"]
+    name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
     of_gate = read_rules(values["gates"])
     rules = {gate: of_gate[gate] for gate in profile.gates}
@@ -76,7 +76,7 @@ def build(arguments: Sequence[str]) -> int:
         *_left_out(built, settings),
         paragraphs("MODEL", _faults(asker)),
         paragraphs("WRITTEN", written),
-        paragraphs("FIX", (Statement("", text) for text in _advice(built, results, settings))),
+        paragraphs("FIX", (Statement("", text) for text in _advice(built, results, settings, asker is None))),
         Statements([*_next_steps(golden, values["corpus"])] if built.entries else [], "commands"),
     )
     if asker:
@@ -85,12 +85,9 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def _with_embedder(given: Sequence[str]) -> list[str]:
-    """Return the overrides with the usual embedder if none is given, and without ``embedder=null``."""
-    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
-        return [_EMBEDDER, *given]
-    is_without = "embedder=null" in given and any(one.startswith("llm=") for one in given)
-    others = ["~metrics.semantic_similarity"] if is_without else []  # every llm sets it for evaluations
-    return [*(one for one in given if one != "embedder=null"), *others]
+    """Return the overrides with the usual embedder if none is given."""
+    is_given = any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given)
+    return [*([] if is_given else [_EMBEDDER]), *given]
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
@@ -119,14 +116,14 @@ def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
     yield Statement(next_step("gates", golden, f"corpus={corpus}", _EMBEDDER), "judge the set again")
 
 
-def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
+def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings, by_rule_only: bool) -> Iterator[str]:
     """Yield remedies for a set with too few questions, or with a failed gate that depends on a setting."""
     if not any(one["answerable"] for one in built.entries):
-        yield "The rules found no questions: they need whole sentences in English or French."
-        yield "llm=openai llm.model=NAME generates them with a model."
+        yield "The rules found no answerable questions: they need whole sentences in English or French."
     if len(built.entries) < settings.questions:
         yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more specific ones."
-        yield "llm=openai llm.model=NAME generates more with a model."
+        if by_rule_only:
+            yield "llm=openai llm.model=NAME generates more with a model."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
         yield "Documents without folders are divided by similarity with strata.by=clusters."

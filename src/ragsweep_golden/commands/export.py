@@ -31,7 +31,7 @@ def export(arguments: Sequence[str]) -> int:
     values = inputs.values
     name = str(values["format"])
     if name not in _FORMATS:
-        raise ConfigError(f'golden export: format="{name}"{nearest(name, _FORMATS)}')
+        raise ConfigError(f'golden export: no format "{name}"{nearest(name, _FORMATS)}')
     if not values["out"]:
         raise ConfigError("golden export: specify the destination: out=FILE, or out=FOLDER for beir and trec")
     given, out = inputs.read_set(), Path(str(values["out"])).expanduser()

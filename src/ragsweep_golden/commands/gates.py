@@ -85,6 +85,8 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
     for gate, rule in node.items():
         if gate not in GATES:
             raise ConfigError(f'gates: no gate "{gate}"{nearest(gate, GATES)}')
+        if not isinstance(rule, Mapping) or "threshold" not in rule:
+            raise ConfigError(f"gates.{gate}: must have a threshold, such as gates.{gate}.threshold=.5, got {rule!r}")
         for key in ("threshold", "highest"):
             given = rule.get(key, 0)
             if isinstance(given, bool) or not isinstance(given, int | float):

@@ -57,9 +57,10 @@ def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
-    if has_weights and without:
-        raise InputError(f"{file}: {counted(without, 'question')} without a weight; add it, or omit --weights")
-    if entries and not has_weights and without < len(entries):
+    if without and (has_weights or without < len(entries)):
+        way = "add it" if without < len(entries) else "add it, or omit --weights"
+        raise InputError(f"{file}: {counted(without, 'question')} without a weight; {way}")
+    if entries and not has_weights and not without:
         raise InputError(f"{file}: its questions have a weight; add --weights for the new ones")
     return entries
 
@@ -79,7 +80,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
         raise ConfigError("--since: needs --model; all questions of a log or an experiment are taken")
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
         raise ConfigError(
-            "golden harvest: needs --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME"
+            "golden harvest: needs one of: --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI with experiment=NAME"
         )
     if log is not None:
         return read_log(Path(str(log)).expanduser())

@@ -39,7 +39,7 @@ def import_(arguments: Sequence[str]) -> int:
         raise ConfigError(f"golden import: {out} exists already; choose another out=, or overwrite=true")
     corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
-        raise ConfigError("golden import: specify a file, or a reader: dataset=squad dataset.path=FILE")
+        raise ConfigError("golden import: specify either a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)

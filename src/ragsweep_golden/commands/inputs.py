@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,9 @@ from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
-OTHER_LAYOUT = "read a set of another layout with dataset=beir dataset.path=FOLDER, or convert it with golden import"
+_DEFAULTS = ("dataset=null", "embedder=null", "llm=null")  # which Hydra accepts in a file only
+_LLM = r"\+?llm=(?!none$)"
+OTHER_LAYOUT = "a set of another layout is read with dataset=beir dataset.path=FOLDER, or converted with golden import"
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
@@ -49,7 +52,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
-        raise ConfigError(f"golden {command}: one file at a time, got {', '.join(files)}")
+        raise ConfigError(f"golden {command}: only one of {', '.join(files)} can be given; settings are KEY=VALUE")
     settings = [word for word in options.words if "=" in word]
     return options, Inputs(command, settings, files[0] if files else None)
 
@@ -69,9 +72,13 @@ class Inputs:
         """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
-                raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE")
+                raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
+        given = [word for word in overrides if word not in _DEFAULTS]
+        has_llm, has_embedder = (any(re.match(one, word) for word in given) for one in (_LLM, r"\+?embedder="))
+        if has_llm and not has_embedder:
+            given.append("~metrics.semantic_similarity")  # every llm sets it for evaluations
         self.command, self.file, self.builder = command, file, Builder()
-        self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), overrides).values
+        self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values
         self._vectors: dict[str, Floats] = {}
 
     @property
@@ -99,7 +106,8 @@ class Inputs:
         Raises ConfigError if neither or both are given, and InputError for faults of the files.
         """
         if (self.file is None) == ("dataset" not in self.values):
-            raise ConfigError("specify the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
+            way = "specify the golden file or, for another format, its reader: dataset=squad dataset.path=FILE"
+            raise ConfigError(f"golden {self.command}: {way}{'; not both' if self.file else ''}")
         if self.file is not None:
             faults = Faults()
             read = read_entries(self.path, faults)

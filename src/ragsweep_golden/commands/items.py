@@ -1,6 +1,7 @@
 """``ragsweep golden items``: which questions of a golden set discriminate between configs, by past sweeps."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     pooled = [result for results in sweeps.values() for result in results]
     complete = [result for result in pooled if result.run.state == COMPLETE]
     if not complete:
-        raise InputError(f"{', '.join(sweeps)}: no config is complete")
+        raise InputError(f"{', '.join(sweeps)}: no config is complete; repeat the run with rerun=true")
     left = len(pooled) - len(complete)
     return complete, [f"{counted(left, 'config')} left out: PARTIAL, or dropped by a race"] if left else []
 
@@ -112,7 +113,9 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
         InputError: There are too few configs, or the file is not the sweeps' golden set.
     """
     if report.items is None:
-        raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}")
+        raise InputError(
+            f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add sweeps with others"
+        )
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]
     given = dict(zip(ids, result.questions.get("category") or [""] * len(ids), strict=True))
@@ -130,12 +133,13 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     """Copy the lines of the chosen questions; raises InputError for ids that are not in the file."""
     faults = Faults()
-    lines = dict(read_lines(golden, faults))
+    lines = dict(read_lines(golden, faults.apart()))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}
     for name in sorted(chosen - places.keys()):
-        faults.add(str(golden), f'no line has the question "{name}" of the sweeps')
+        faults.add(str(golden), f'no line has the question "{name}" of the sweeps; --golden must be their golden file')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
-        raise InputError(f"{golden}: is one JSON array, but --mini copies lines; convert it to JSON lines")
+        made = f"ragsweep golden verify {shlex.quote(str(golden))} corpus=FOLDER out=NEW.jsonl"
+        raise InputError(f"{golden}: is not JSON lines, which --mini copies; to convert it, run {made}")
     with record_change(target, "items", user_name(), source=golden):
         write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))

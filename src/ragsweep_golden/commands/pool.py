@@ -49,12 +49,14 @@ def pool(arguments: Sequence[str]) -> int:
     values = inputs.values
     if inputs.file is None or not values["golden"] or not values["out"]:
         raise ConfigError("golden pool: specify one sweep, golden=FILE and out=FILE.jsonl")
+    if not isinstance(values["depth"], int) or values["depth"] < 1:
+        raise ConfigError(f"depth: must be a whole number of at least 1, got {values['depth']!r}")
     ledger = open_ledger(options.path)
     sweep = find_sweep_record(ledger, options.path, inputs.file)
     configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
     results = {f"#{one.job + 1}": one.outcome for one in configs if isinstance(one.outcome, Result)}
     if not results:
-        raise InputError(f'no config of the sweep "{inputs.file}" was measured')
+        raise InputError(f'no config of the sweep "{inputs.file}" was measured; repeat the run with rerun=true')
     read = read_set(Path(values["golden"]).expanduser())
     session = open_session({"store": {"path": options.path, "stages": True}}, Terminal.current())
     corpus = _corpus(inputs, next(iter(results.values())), session)
@@ -86,11 +88,13 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
     corpus = inputs.given_corpus
     if corpus is None:
         if (dataset := session.recorded_dataset(result)) is None:
-            raise InputError("the corpus of the sweep is missing or has changed since; set the original with corpus=")
+            raise InputError(
+                "the corpus of the sweep is missing or has changed; specify the original: corpus=FOLDER or FILE"
+            )
         return dataset.corpus
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
-        raise InputError(f"corpus={place}: the sweep searched another corpus, or another version of it")
+        raise InputError(f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use its own")
     return corpus
 
 
@@ -102,7 +106,7 @@ def _blocks(
     counts = {"judged": pooled.judged, "chunks": pooled.chunks}
     yield lines(Statement("judged", f"judged@{values['depth']}: {share} % of {what}", counts))
     if cut := [name for name, one in retrieved.items() if not one.whole]:
-        text = f"only the contexts of {', '.join(cut)} are stored; rerun=true recomputes the rankings"
+        text = f"only the contexts of {', '.join(cut)} are stored; ragsweep run ... rerun=true recomputes the rankings"
         yield lines(Statement("note", text, {"configs": cut}))
     if pooled.holes:
         yield Table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))

@@ -22,7 +22,7 @@ _ABOUT = """Review generated (silver) questions, or judge the passages of a pool
 a page that only this machine can open. Each judgement is saved before the next task appears; at the end they are
 written to the golden file, with reviewer and time."""
 _WORDS = """the golden file; corpus=FOLDER or FILE (for questions without a passage), pool=FILE.jsonl,
-reviewer=NAME (default: your git or system user name), port=0 (a free port)"""
+reviewer=NAME (default: your system user name), port=0 (a free port)"""
 
 
 def review(arguments: Sequence[str]) -> int:
@@ -67,6 +67,11 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
 
 def _read_pool(pool: str) -> list[Mapping[str, Any]]:
     faults = Faults()
-    rows = [row.values for row in read_rows(Path(pool).expanduser(), faults)]
+    rows = list(read_rows(Path(pool).expanduser(), faults))
     faults.raise_any()
-    return rows
+    for row in rows:
+        row.filled_text("id"), row.filled_text("document"), row.given_text("passage"), row.given_text("sentence")
+        if "ranks" not in row or not row.row("ranks").values:
+            row.fault('has no "ranks"; pool= must be a file that ragsweep golden pool wrote')
+    faults.raise_any()
+    return [row.values for row in rows]

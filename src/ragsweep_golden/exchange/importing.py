@@ -19,7 +19,7 @@ from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 from ragsweep_golden.evidence.locating import GivenText, Place, locate, quote
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 from ragsweep_golden.exchange.drafts import RANKED, FlatRecord, RecordDraft, fields_of_system, place_of, read_draft
-from ragsweep_golden.exchange.layouts import LAYOUTS, Layout, layout_of_columns, recognise
+from ragsweep_golden.exchange.layouts import LAYOUTS, NAME_FIELDS, Layout, layout_of_columns, recognise
 from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
@@ -55,18 +55,21 @@ def import_file(
     faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
-        raise InputError(f'format="{name}"{nearest(name, known)}')
+        raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
     named = layout_of_columns(columns or {}) if columns or name == NAMED else None
     faults = collect_faults(encoding)
     rows = read_records(path, faults)
     faults.raise_any()
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
-    found = NAMED if named else recognise(seen) if name == AUTO else name
+    found = NAMED if named else recognise(path, seen) if name == AUTO else name
     layout = named or LAYOUTS[found]
     missing = [either for either in layout.needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)
-        raise InputError(f"{path}: format={found} needs {needed}, but there are {', '.join(seen) or 'no columns'}")
+        way = "correct that name" if named else f"omit format=, or {NAME_FIELDS}"
+        raise InputError(
+            f"{path}: format={found} needs {needed}, but there are {', '.join(seen) or 'no fields'}; {way}"
+        )
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
         return _import_table(path, seen, imported, len(rows), corpus)
@@ -112,7 +115,7 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
     """Read all records; a record without an id gets a content hash as id, and duplicates of it are dropped."""
     drafts: list[RowDraft] = []
     made: set[str] = set()
-    for row, draft in _given_drafts(rows, layout, faults):
+    for row, draft in _given_drafts(rows, layout, imported.format, faults):
         if "id" not in draft.entry:
             draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
             if identifier in made:
@@ -125,14 +128,15 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
     return drafts
 
 
-def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[RowDraft]:
+def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults) -> Iterator[RowDraft]:
     """Yield each record with its draft; ambiguous or unreadable structure is a fault of its row."""
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
         try:
             flat.append((row, layout.fields(row.values)))
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
-            faults.add(row.where, f"the layout differs: {fault}")
+            fact = f"no field {fault}" if isinstance(fault, KeyError) else fault
+            faults.add(row.where, f"differs from format={name} ({fact}); {NAME_FIELDS}")
     names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
     try:
         of_system = fields_of_system(names)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError
@@ -148,6 +149,7 @@ def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
     return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
 
 
+NAME_FIELDS = "name the fields: question=FIELD reference=FIELD passages=FIELD"
 _NO_EXAMPLE = ("expectations", "dataset_record_id", "tags", "trace", "trace_id", "request_id", "run_type")
 """Fields of records whose outputs are a system's answers: MLflow traces and LangSmith runs."""
 LAYOUTS = {
@@ -178,17 +180,17 @@ LAYOUTS = {
 """Layouts by format name; those with unique fields come first."""
 
 
-def recognise(columns: Iterable[str]) -> str:
-    """Return the format of records with these columns. Raises InputError for an unknown layout."""
+def recognise(path: Path, columns: Iterable[str]) -> str:
+    """Return the format of records with these columns, read from a file. Raises InputError for an unknown layout."""
     seen = list(columns)
     for name, layout in LAYOUTS.items():
         if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
             return name
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
     raise InputError(
-        f"the layout is unknown: it has {', '.join(seen) or 'no column'}; name the fields, question=FIELD"
-        f" reference=FIELD ({', '.join(COLUMNS)}); known are {'; '.join(known)}; and beir, trec and squad by their"
-        " readers: dataset=squad dataset.path=FILE"
+        f"{path}: unknown format; its fields are {', '.join(seen) or 'none'}; {NAME_FIELDS} (places:"
+        f" {', '.join(COLUMNS)}); known are {'; '.join(known)}; and beir, trec and squad by their readers:"
+        " dataset=squad dataset.path=FILE"
     )
 
 
@@ -205,7 +207,7 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
     Raises ConfigError without a question.
     """
     if "question" not in columns:
-        raise ConfigError("golden import: format=columns needs the field of the question: question=FIELD")
+        raise ConfigError("golden import: named fields must include that of the question; add question=FIELD")
     needs = tuple(tuple(dict.fromkeys((path, path.partition(".")[0]))) for path in columns.values())
     return Layout(needs, partial(_of_columns, columns))
 

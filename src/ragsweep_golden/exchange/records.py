@@ -98,7 +98,7 @@ def as_items(found: Any) -> list[Any]:
 def _pair(item: Any) -> list[Any]:
     pair = list(item.values()) if isinstance(item, dict) else item
     if not isinstance(pair, list) or len(pair) != 2:
-        raise ValueError("has no pairs of a title and sentences, or their numbers")
+        raise ValueError('must have [title, sentences] pairs, and "supporting_facts" [title, number] pairs')
     return pair
 
 
@@ -108,11 +108,12 @@ def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any
     for title, number in dict.fromkeys(facts):
         sentences = paragraphs.get(title, [])
         if not isinstance(number, int) or not 0 <= number < len(sentences):
-            raise ValueError(f'has no sentence {number} of "{title}", referenced in supporting_facts')
+            fact = f'has no sentence {number} of "{title}" (counted from 0), which "supporting_facts" names'
+            raise ValueError(f"{fact}; correct or remove that pair")
         yield sentences[number].strip()
 
 
 def _first(item: Mapping[str, Any], names: Sequence[str]) -> str | None:
     if not any(is_filled(item.get(name)) for name in (*_TEXTS, *_DOCUMENTS)):
-        raise ValueError(f"has a passage without {', '.join(_TEXTS)} or {', '.join(_DOCUMENTS)}")
+        raise ValueError(f"has a passage with none of the fields {', '.join((*_TEXTS, *_DOCUMENTS))}")
     return next((plain_text(item[name]) for name in names if is_filled(item.get(name))), None)

@@ -35,7 +35,7 @@ TITLES = {
     "without_context": "answered without any context",
     "without_evidence": "answered from other passages than its evidence",
 }
-_NO_MODEL = "no model given: llm=openai, ..."
+_NO_MODEL = "no model given: llm=openai llm.model=NAME"
 
 
 def admit(subject: Subject, ask: Ask | None) -> list[Admission]:

@@ -64,7 +64,7 @@ def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Se
         name = GENERATED if 2 * made > len(entries) else HAND
         reason = f"{made:,} of {len(entries):,} entries name a generator"
     if name != FULL and name not in profiles:
-        raise ConfigError(f"profile: {name!r}{nearest(name, [AUTO, FULL, *profiles])}")
+        raise ConfigError(f"profile: no profile {name!r}{nearest(name, [AUTO, FULL, *profiles])}")
     gates = tuple(GATES if name == FULL else profiles[name])
     for gate in gates:
         if gate not in GATES:

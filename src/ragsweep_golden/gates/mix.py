@@ -56,7 +56,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Read ``quotas``. Raises ConfigError for a value that is not a share, and for a sum above 1."""
     if not isinstance(given, Mapping):
-        raise ConfigError(f"quotas: must be categories and shares, quotas='{{factual: .4}}', got {given!r}")
+        raise ConfigError(f"quotas: must be categories with shares, quotas='{{factual: .4}}', or a mix, got {given!r}")
     for name, share in given.items():
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise ConfigError(f"quotas.{name}: must be a share from 0 to 1, got {share!r}")

@@ -75,7 +75,8 @@ class Journal:
             entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
             for name in dict.fromkeys(one["entry"] for one in judgements):
                 if name not in entries:
-                    faults.add(str(self.path), f'has judgements of "{name}", which is no longer in {self.golden}')
+                    fact = f'has judgements of "{name}", which is no longer in {self.golden}'
+                    faults.add(str(self.path), f"{fact}; restore that question, or delete these lines of the journal")
             faults.raise_any()
             for one in judgements:
                 entries[one["entry"]] = apply(entries[one["entry"]], one)
@@ -109,7 +110,7 @@ def _check_line(row: Row) -> None:
         evidence = row.row("evidence")
         evidence.filled_text("document"), evidence.given_text("anchor"), evidence.position("start")
         if not is_grade(row.values.get("grade")):
-            row.fault(f'"grade" is not a number from {GRADES[0]} to {GRADES[-1]}')
+            row.fault(f'"grade" is not a whole number from {GRADES[0]} to {GRADES[-1]}')
     elif action not in (ACCEPT, REJECT, EDIT):
         row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
     elif action == EDIT:

@@ -27,13 +27,14 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, review: Review, port: int) -> None:
-        """Listen on a port; 0 chooses a free one. Raises InputError if the port is taken."""
+        """Listen on a port; 0 chooses a free one. Raises InputError if the port is taken or invalid."""
         self.review = review
         self.token = secrets.token_urlsafe(24)
         try:
             super().__init__((HOST, port), _Handler)
-        except OSError as fault:
-            raise InputError(f"port={port}: cannot be used: {fault.strerror}; port=0 chooses a free one") from fault
+        except (OSError, OverflowError, TypeError) as fault:
+            why = getattr(fault, "strerror", None) or str(fault).rstrip(".")
+            raise InputError(f"port={port}: cannot be used: {why}; port=0 chooses a free one") from fault
 
     @property
     def address(self) -> str:

@@ -56,7 +56,8 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
         if row["id"] not in by_id:
-            raise InputError(f'the pool has passages of "{row["id"]}", which is not in the golden file; pool again')
+            fact = f'the pool has passages of the question "{row["id"]}", which is not in the golden file'
+            raise InputError(f"{fact}; run ragsweep golden pool again, with golden= this file")
         entry = by_id[row["id"]]
         evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}
         if evidence_key(evidence) in map(evidence_key, entry.get("evidence") or ()):
@@ -118,7 +119,7 @@ class Review:
     def _checked(self, given: Mapping[str, Any]) -> Judgement:
         task = next((one for one in self.tasks if one["task"] == given.get("task")), None)
         if task is None or not isinstance(given.get("id"), str) or not given["id"]:
-            raise InputError("there is no such task")
+            raise InputError("there is no such task; reload the page")
         judgement = {"id": given["id"], "task": task["task"], "entry": task["entry"]}
         if "evidence" in task:
             if not is_grade(given.get("grade")):
@@ -132,5 +133,5 @@ class Review:
         elif given.get("action") in (ACCEPT, REJECT):
             judgement |= {"action": given["action"]}
         else:
-            raise InputError("the decision must be accept, reject or correct")
+            raise InputError(f"the action must be {ACCEPT}, {REJECT} or {EDIT}")
         return judgement | {"who": self.who, "when": datetime.now(UTC).isoformat(timespec="seconds")}

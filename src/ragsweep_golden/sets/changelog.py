@@ -54,7 +54,7 @@ def read_changes(golden: Path) -> list[Change]:
         for name in ("when", "command", "who", "after"):
             row.filled_text(name)
         if "version" not in row or not row.position("version"):
-            row.fault('has no "version" from 1')
+            row.fault('"version" must be a whole number of at least 1')
     faults.raise_any()
     return [row.values for row in rows]
 

@@ -162,7 +162,7 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
         types, expected = _KINDS[field.kind]
         if field.name in row and type(row.values[field.name]) not in types:
             given = json.dumps(row.values[field.name])
-            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, where the schema has {expected}')
+            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, not {expected}')
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -192,9 +192,9 @@ def _choice_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     if len(set(choices)) < len(choices):
         yield "C5", "a choice occurs twice"
     elif not isinstance(correct, int) or not 0 <= correct < len(choices):
-        yield "C5", "no choice has the number of the right one"
+        yield "C5", "multiple_choice.correct is not the index of a choice"
     elif choices[correct] != value(entry, "multiple_choice", "answer"):
-        yield "C5", "the right choice is not the answer"
+        yield "C5", "multiple_choice.answer is not the choice at multiple_choice.correct"
 
 
 def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:

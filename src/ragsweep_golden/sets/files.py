@@ -26,10 +26,13 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file by a text, and create its folder. Raises InputError if a folder or file is in the way."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder where a file must be written")
+    """Replace a file by a text, and create its folder. Raises InputError if it cannot be written."""
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder where a file must be written")
         replace_file(path, text.encode())
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{path.parent}: is a file where a folder is required") from None
+        taken = next(one for one in path.parents if one.exists())
+        raise InputError(f"{taken}: is a file where a folder is required") from None
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None

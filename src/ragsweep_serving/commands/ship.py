@@ -1,6 +1,7 @@
 """``ragsweep ship``: register an evaluated config as a model that MLflow can serve."""
 
 import re
+import shlex
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -24,6 +25,7 @@ from ragsweep.evaluation.assembly import build_graph
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.document import Statement, lines
@@ -89,7 +91,9 @@ def ship(arguments: Sequence[str]) -> int:
         return EXIT_STATUS[decision.decision]
     if options.alias:
         registry.point(options.alias, made)
-        serve = f"mlflow models serve -m models:/{options.name}@{options.alias}"
+        uri = registry.connection.uri
+        env = f"MLFLOW_TRACKING_URI={shlex.quote(mask_uri(uri))} " if uri != Mlflow().uri else ""
+        serve = f"{env}mlflow models serve -m {shlex.quote(f'models:/{options.name}@{options.alias}')}"
         print_blocks(lines(Statement("alias", f"{options.alias} points to it: {serve}")))
     return 0
 
@@ -104,14 +108,16 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Decide whether the config may take the alias of another version."""
     if not margins:
-        raise ConfigError(
-            f"--alias: {champion.uri} already has it; set the largest loss, such as --unless-worse METRIC=.02"
-        )
-    before = champion.tags.get(CONFIG, "")
+        metric = (*objectives(found.result.run.config), "METRIC")[0]
+        way = f"set the largest acceptable loss, such as --unless-worse {metric}=.02"
+        raise ConfigError(f"--alias: {champion.uri} already has it; {way}")
+    if not (before := champion.tags.get(CONFIG)):
+        fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
+        raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")
     try:
         baseline = find_run(path, before)
     except InputError:
-        fact = f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}"
+        fact = f"{champion.uri}: was evaluated as {before}, which is not in {path}"
         raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one") from None
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
@@ -128,7 +134,7 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found}: is an external system, which serves itself")
+        raise InputError(f"{found}: is an external system, which serves itself; ship a config of system=pipeline")
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:

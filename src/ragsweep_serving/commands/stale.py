@@ -49,11 +49,14 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Compare two corpora by document id. Raises InputError, with ``place``, if they have no id in common."""
+    """Compare two corpora by document id. Raises InputError, with ``place``, if they share no id."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
-        raise InputError(f"{place}: contains no document of the model's corpus; is this the right corpus?")
+        raise InputError(
+            f"--corpus {place}: contains no document id of the model's corpus; specify the same folder or file as the"
+            " config's dataset"
+        )
     changed = frozenset(name for name in shared if texts[0][name] != texts[1][name])
     return CorpusChanges(today, frozenset(texts[1].keys() - shared), changed, frozenset(texts[0].keys() - shared))
 

@@ -80,7 +80,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         if kind not in _KINDS:
             raise ConfigError(f'--tolerance: no kind "{kind}"{nearest(kind, _KINDS)}')
         if not (value >= 1 if kind == "latency" else 0 <= value < (0.5 if kind == "score" else 1)):
-            raise ConfigError(f"--tolerance: {text}: latency is a factor of at least 1, share below 1, score below .5")
+            raise ConfigError(
+                f"--tolerance: {text}: latency must be at least 1, share from 0 to below 1, score from 0 to below .5"
+            )
         options.tolerances[_KINDS[kind]] = value
     return options
 
@@ -92,7 +94,8 @@ def _read_pair(option: str, text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not name or not math.isfinite(number):
-        raise ConfigError(f'{option}: "{text}" is invalid; write NAME=NUMBER, such as latency_p95_ms=300')
+        example = "share=.05" if option == "--tolerance" else "latency_p95_ms=300"
+        raise ConfigError(f'{option}: "{text}" is invalid; write NAME=NUMBER, such as {example}')
     return name, number
 
 

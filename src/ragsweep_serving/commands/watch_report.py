@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsweep.commands.served import describe_skipped
 from ragsweep.core.plurals import counted
+from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table
@@ -149,8 +150,8 @@ def results(found: Watch) -> Iterator[Statement]:
     if not found.requests.traces:
         yield Statement(
             "",
-            "There is no trace. The served process sends traces where MLFLOW_TRACKING_URI names this database or"
-            " server; they arrive within seconds.",
+            "There is no trace. The served process sends traces if its MLFLOW_TRACKING_URI names this database or"
+            " server; they arrive within seconds. --since 30d includes older ones.",
         )
         return
     for drift in found.alarms:
@@ -160,7 +161,7 @@ def results(found: Watch) -> Iterator[Statement]:
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        text = "Scores fall where questions change, and where documents have: --corpus FOLDER shows which."
+        text = "Scores fall if questions or documents change; --corpus FOLDER counts requests with changed documents."
         yield Statement("", text)
     for one in found.thresholds:
         if one.outcome != KEPT:
@@ -220,8 +221,10 @@ def _sentence(drift: Drift, found: Watch) -> str:
 def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement]:
     names = {one.name.partition("/")[0] for one in found.alarms}
     if names.intersection(_OF_QUESTIONS) or found.lacks:
-        typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
-        command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}"
+        typed = ["--model", options.model, "--since", options.since]
+        typed += [f"traces={mask_uri(options.uri)}"] if options.uri else []
+        typed += [f"experiment={options.experiment}"] if options.experiment else []
+        command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {shlex.join(typed)}"
         yield Statement(command, "take these questions into the golden set, to be labelled")
     if watching.STALE in names:
         command = "ragsweep run ... && ragsweep ship RUN ..."

@@ -86,7 +86,8 @@ class Mlflow:
         """Return this location's registry of models, to read from. Raises InputError if the database does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
-            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); name its location with --uri")
+            way = "name its location with --uri (golden harvest: traces=)"
+            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); {way}")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
 
