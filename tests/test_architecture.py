@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.trust import PARTS as PARTS_TO_CHOOSE
+from ragsweep_serving.commands.ship import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
@@ -166,6 +167,13 @@ def test_the_sweeper_on_optuna_imports_nothing_of_ragsweep() -> None:
     files = [path for folder in (SWEEPER, PLUGINS / "optuna_sweeper") for path in sorted(folder.rglob("*.py"))]
     assert len(files) > 10
     assert {path: name for path in files for name in imports(path) if name.startswith("ragsweep")} == {}
+
+
+def test_a_shipped_model_contains_each_of_our_packages_that_its_code_imports() -> None:
+    files = [path for package in PACKAGES for path in package.rglob("*.py")]
+    ours = {path.name for path in (ROOT / "src").iterdir()}
+    imported = {name.partition(".")[0] for path in files for name in imports(path)}
+    assert imported & ours == {package.name for package in PACKAGES}
 
 
 def test_modules_import_in_no_circle() -> None:

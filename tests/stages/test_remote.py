@@ -1,5 +1,6 @@
 """What one machine has stored the others find, each thing is computed once, and a remote half never costs a result."""
 
+import gc
 import json
 import math
 import random
@@ -26,6 +27,7 @@ from support import nightly
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import Small
 from support.servers.object_store import ObjectServer, object_server
+from support.servers.slurm_cluster import wait_until
 from test_store import TRUTH, executed, small
 
 __all__ = ["object_server"]
@@ -226,6 +228,22 @@ def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:
     time.sleep(0.1)
     assert remote.put("a", b"1") is True
     assert len(warnings) == 1
+
+
+def test_store_that_is_no_longer_used_leaves_no_socket_open() -> None:
+    def use() -> None:
+        assert Remote(MemoryStore(), "memory://", pytest.fail).get("absent") is None
+
+    def opened() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    use()
+    gc.collect()
+    before = opened()
+    for _ in range(20):
+        use()
+    gc.collect()
+    wait_until(lambda: opened() <= before, 10)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import asyncio
 import mmap
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -249,7 +250,8 @@ class Remote:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="ragsweep-requests", daemon=True).start()
+                threading.Thread(target=_serve, args=(self._loop,), name="ragsweep-requests", daemon=True).start()
+                weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop).atexit = False
             return self._loop
 
     def _fail(self, fault: Exception) -> None:
@@ -260,6 +262,12 @@ class Remote:
         if first:
             why = str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s"
             self.warn(f"cannot use {self.url}: {why}; continuing without it: other machines may repeat the work")
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then close its sockets."""
+    loop.run_forever()
+    loop.close()
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:

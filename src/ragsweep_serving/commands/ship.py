@@ -9,6 +9,7 @@ from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
 
+import optuna_sweeper
 import ragsweep
 import ragsweep_serving
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_blocks, print_document
@@ -46,6 +47,9 @@ UNSERVED = frozenset({
     "langchain-community",
 })  # fmt: skip
 """Requirements of ragsweep that are not needed to answer a question."""
+
+PACKAGES = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving, optuna_sweeper)]
+"""The packages that a model contains: the served code and all of ours that it imports."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains its chunks and indexes, so nothing is
 embedded again, and it runs on a machine without the store. With --alias the alias moves to the new version if the
@@ -165,10 +169,9 @@ def _files(
         },
     }
     example = {"question": str(result.questions["question"][0])}
-    packages = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving)]
-    code = packages[1] / "mlflow_model.py"
+    code = PACKAGES[1] / "mlflow_model.py"
     facts = {name for node in walk([graph.context, *graph.asked]) for name in node.spec.files}
-    return ModelFiles(code, packages, folder, requirements(indexes, facts), [example]), tags
+    return ModelFiles(code, PACKAGES, folder, requirements(indexes, facts), [example]), tags
 
 
 def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
