@@ -42,7 +42,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         if stated != version:
             row.fault(f'version "{stated}" differs from "{version}" in earlier lines; a corpus has one version')
     if not ids and len(faults.found) == before:
-        faults.add(str(path), "contains no documents")
+        faults.add(str(path), "contains no documents; write one on each line")
     return Corpus(ids, titles, texts, version or "")
 
 
