@@ -105,7 +105,7 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
             question, _, document, score = line.split()
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
-            wanted = "query-id, corpus-id and score, with tabs between them"
+            wanted = "query-id, corpus-id and score, with tabs between them, or TREC's query-id 0 corpus-id score"
             faults.add(where, f"{counted(len(fields), 'column')} where three are required: {wanted}")
             continue
         if number == 0 and grades.names_no_score(fields[2]):

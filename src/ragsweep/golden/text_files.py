@@ -61,7 +61,7 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 def plain_or_gzipped(path: Path) -> Path:
     """Return the path, or with ".gz" appended if only that file exists. Raises InputError for an empty path."""
     if not path.name:
-        raise InputError(f'"{path}": names no file; an empty path is the current folder')
+        raise InputError(f'"{path}": names no file; an empty path is the current folder; give the path of a file')
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 

@@ -140,7 +140,8 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         'corpus.jsonl:4: "_id" is 4, not a text in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
         'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1',
-        "qrels/test.tsv:2: 2 columns where three are required: query-id, corpus-id and score, with tabs between them",
+        "qrels/test.tsv:2: 2 columns where three are required: query-id, corpus-id and score, with tabs between them, "
+        "or TREC's query-id 0 corpus-id score",
         'qrels/test.tsv:3: score "yes" is not a whole number of 0 or more; correct it, or define the grade of each '
         'score, e.g. dataset.grades=\'{yes: null, 1: 1}\'; seen: "inf" (1), "yes" (1)',
         'qrels/test.tsv:4: score "inf" is not a whole number of 0 or more; correct it, or define the grade of each '
