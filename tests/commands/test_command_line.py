@@ -92,5 +92,5 @@ def test_what_is_printed_may_be_cut_off() -> None:
 
 def test_a_command_without_the_key_for_exclusion_does_not_name_it(tmp_path: Path) -> None:
     (tmp_path / "x.pdf").write_bytes(b"%PDF-1.4")
-    with pytest.raises(InputError, match="repair it, or move it out of the folder$"):
+    with pytest.raises(InputError, match=r"repair it, or move it out of the folder$"):
         read_documents(str(tmp_path), ["*.html"])

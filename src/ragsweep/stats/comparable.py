@@ -10,6 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.missing import remedy
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, Run, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
@@ -133,7 +134,7 @@ def check_same_questions(one: Result, other: Result) -> None:
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
             first, second = (
-                f'"{result.run.dataset.name}" ({digest[:8]}, {result.run.dataset.questions:,} questions)'
+                f'"{result.run.dataset.name}" ({digest[:8]}, {counted(result.run.dataset.questions, "question")})'
                 for result, digest in zip((one, other), digests, strict=True)
             )
             raise InputError(

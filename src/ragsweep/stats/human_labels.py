@@ -44,7 +44,7 @@ _INCOMPLETE = (
     "labels of one config's answers count for another only where all of its answers to these questions are labelled"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
-_MORE = "label more answers to questions that all of these configs have scores for"
+_MORE = "label more answers of every config, to questions that all of them have scores for"
 
 
 @dataclass(frozen=True, eq=False)
