@@ -230,6 +230,13 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     read(["sweeps=ablate_abababab_2"], multirun=False)
 
 
+def test_cases_that_cannot_be_written_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweeps").touch()
+    with pytest.raises(InputError, match=r"sweeps/ablate_abababab\.yaml: cannot be written"):
+        write_sweep(Ablation((AblationCase("", ("top_k=5",)),), {}, (), (), True), "ab" * 16)
+
+
 def test_changes_are_told_by_how_much_they_matter() -> None:
     base = drawn(0.5)
 

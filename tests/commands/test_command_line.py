@@ -9,6 +9,7 @@ import pytest
 
 from ragsweep.commands import cli
 from ragsweep.commands.command_line import Parser, usual_metrics
+from ragsweep.commands.documents import read_documents
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
@@ -87,3 +88,9 @@ def test_what_is_printed_may_be_cut_off() -> None:
         assert (done.returncode, done.stderr) == (0, b"")
         if reader:
             os.close(read)
+
+
+def test_a_command_without_the_key_for_exclusion_does_not_name_it(tmp_path: Path) -> None:
+    (tmp_path / "x.pdf").write_bytes(b"%PDF-1.4")
+    with pytest.raises(InputError, match=r"repair it, or move it out of the folder$"):
+        read_documents(str(tmp_path), ["*.html"])

@@ -197,7 +197,7 @@ def test_no_question_by_itself_passes_where_another_fails(gains: list[float], tm
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (("q1", "", "refund"), r'critical\.txt:3: no question "refund" in the golden set'),
+        (("q1", "", "refund"), r'critical\.txt:3: no question "refund" was evaluated; correct'),
         (("q1", "q99"), r'critical\.txt:2: no question "q99" .*did you mean "q9'),
         (("# q1",), "contains no question ids"),
     ],
@@ -220,7 +220,8 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     refuse(gate, {
         'did you mean "ndcg"': [*options, "--margin", "ndgc=.02"],
         'did you mean "category"': [*options, *margin, "--slice", "categories"],
-        "ndcg has two margins": [*options, *margin, "--margin", "ndcg=.03"],
+        "--margin: ndcg has two values": [*options, *margin, "--margin", "ndcg=.03"],
+        "--at-least: ndcg has two values": [*options, "--at-least", "ndcg=+.1", "--at-least", "ndcg=+.2"],
         "use only one of them": [*options, *margin, "--each", "--slice", "category"],
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],

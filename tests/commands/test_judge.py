@@ -168,7 +168,7 @@ def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: 
     rows = rows_of({f"q{n}": 1 for n in range(6)}, "label")
     source = ("--run", "run0abc", "--path", str(tmp_path))
     (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)
-    unknown = "not among the judged questions (are the ids the same?)"
+    unknown = "not among the judged questions (check question_id)"
     assert found["missing"] == {"truncated": 2, "malformed": 1, unknown: 1}
     assert found["n_compared"] + sum(found["missing"].values()) == found["n_labels"]
     assert judge(["calibrate", str(tmp_path / "labels.jsonl"), *source]) == 0

@@ -114,6 +114,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["evict", "--yes"], "specify a condition"),
         (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, got "30"'),
         (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, got "big"'),
+        (["evict", "--to-size", "5IB"], '--to-size: must be a size such as 500MB or 2GB, got "5IB"'),
         (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),
         (["evict", "--unreachable", "--yes"], "no ledger"),
         (["evict", "--all"], "--yes removes without confirmation"),

@@ -105,7 +105,7 @@ def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
     part = Folder(str(pages), str(tmp_path / "golden.jsonl"), [], "error", None, 0, False, encoding="windows-1252")
     assert part.load().corpus.texts == ["Le café est à Zürich."]
     part.encoding = "utf-9"
-    with pytest.raises(ConfigError, match=r'encoding: "utf-9" is not a text encoding; name one .*windows-1252'):
+    with pytest.raises(ConfigError, match=r'dataset.encoding: "utf-9" is not a text encoding; name one .*windows-1252'):
         part.load()
 
 
@@ -114,8 +114,8 @@ def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(t
     faults = Faults("windows-1252")
     assert [line for _, line in read_lines(tmp_path / "a.txt", faults)] == ["fine"]
     assert faults.found == [
-        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; save the file as UTF-8, or name its encoding:"
-        " dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import"
+        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; correct dataset.encoding (null reads UTF-8),"
+        " or encoding= of golden import"
     ]
 
 

@@ -41,11 +41,11 @@ def test_good_labels_pass_as_they_are() -> None:
 
 def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> None:
     assert refused(GOOD, TWICE, UNKNOWN, GONE, ELSEWHERE) == [
-        "4 labels cannot be used; correct them, or drop them with dataset.unknown=drop",
+        "4 labels cannot be used; correct the data, or drop such labels with dataset.unknown=drop",
         'golden:twice: anchor "to be" occurs 2 times in document "d1", at 0, 13; quote more words or give "start"',
         'golden:unknown: document "d3" is not in the corpus',
         'golden:gone: anchor "an answer" does not occur in document "d2"; quote it again',
-        'golden:elsewhere: anchor "to be" does not begin at 5 in document "d1", but at 0, 13',
+        'golden:elsewhere: anchor "to be" does not begin at 5 in document "d1", but at 0, 13; correct the start',
     ]
 
 
@@ -74,7 +74,7 @@ def test_dropped_labels_are_counted_with_the_questions_that_lose_their_last_one(
 
 def test_labels_naming_unknown_questions_are_refused() -> None:
     strangers = [UnusableLabel("qrels:9", "labels of an unknown question", 'question "q" is not in the queries')]
-    with pytest.raises(InputError, match=r'1 labels cannot be used.*\nqrels:9: question "q" is not in the queries'):
+    with pytest.raises(InputError, match=r'1 label cannot be used.*\nqrels:9: question "q" is not in the queries'):
         golden_set(RawGoldenSet("golden", [GOOD], strangers), CORPUS, Selection())
 
 
@@ -82,8 +82,8 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
     unanswerable = question("no", Evidence("d1"), answerable=False)
     repeated = question("again", Evidence("d1"), Evidence("d2"), Evidence("d1", grade=2.0))
     assert refused(unanswerable, repeated, selection=Selection(unknown="drop")) == [
-        'golden:no: question "no" is unanswerable, but has evidence',
-        'golden:again: document "d1" occurs twice for one question; first in golden:again',
+        'golden:no: question "no" is unanswerable, but has evidence; remove one or the other',
+        'golden:again: document "d1" occurs twice for one question; first in golden:again; remove one',
     ]
 
 

@@ -62,7 +62,7 @@ BAD_LINES = {
     b'{"grade": -Infinity}': "1: not JSON: -Infinity is not a JSON value; use a number or null",
     b'["a"]': '1: ["a"] where an object {...} is required',
     b'{"id": "a", "id": "b"}': '1: not JSON: key "id" occurs twice',
-    rb'{"text": "\ud83d"}': r"1: contains a lone surrogate (\ud800 to \udfff), which is not a character",
+    rb'{"text": "\ud83d"}': r"1: contains a lone surrogate (\ud800 to \udfff), which is not a character; remove it",
     b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: cannot be read: nested too deeply",
 }
 
@@ -85,6 +85,10 @@ def test_json_array_reads_as_its_objects_a_line_each(tmp_path: Path, indent: int
 
 def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> None:
     path = written(tmp_path, b"id,question\n" + b"1,Who?\n" * 30)
+    rows, (fault,) = rows_and_faults(path)
+    assert rows == []
+    assert fault == f"{path}:1: not JSON lines; if it is a table, name it .csv or .tsv"
+    path = path.rename(tmp_path / "table.csv")
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
     assert fault.startswith(f"{path}:1: not JSON lines; ")
@@ -206,7 +210,7 @@ def test_parquet_whose_rows_share_one_long_value_is_refused_as_a_bomb(tmp_path: 
     parquet.write_table(pyarrow.table({"text": shared}), tmp_path / "rows.parquet")  # 4 GB as texts
     rows, (fault,) = rows_and_faults(tmp_path / "rows.parquet")
     assert rows == []
-    assert "unzips to more than 200 times its size" in fault
+    assert "expands to more than 200 times its size; convert it to JSON lines" in fault
 
 
 def test_parquet_in_a_folder_of_several_files_is_read_with_its_partitions(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_store_that_is_no_longer_used_leaves_no_socket_open() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        (7, "must be a URL such as s3://bucket/folder, got 7"),
+        (7, "must be a URL such as s3://bucket/folder, or null, got 7"),
         ("bucket", "must be a URL such as s3://bucket/folder"),
         ("s4://bucket", 's4:// is not a supported object store; did you mean "s3"?'),
         ("s3://", "names no bucket"),

@@ -199,7 +199,7 @@ BAD = {
                             "not a text in quotes"),
     # labels
     "unknown document": Bad("csv", "questions.csv", "id,question,document\nq1,What?,d9\n", "questions.csv:2",
-                            'document "d9" is not in the corpus', "drop them with dataset.unknown=drop"),
+                            'document "d9" is not in the corpus', "drop such labels with dataset.unknown=drop"),
     "document outside of the folder": Bad("folder", "golden.jsonl", GOLDEN.replace("d1", "../golden.jsonl"),
                                           "golden.jsonl:1",
                                           'document "../golden.jsonl" is not in the corpus', "dataset.unknown=drop"),

@@ -103,7 +103,7 @@ def test_a_result_that_did_not_reach_another_place_is_named_with_the_command_tha
     add_tables(tmp_path)
     printed = " ".join(ragsweep(tmp_path, "sync").split())
     assert f"elsewhere 1 result of {uri}, experiment exp 1: not sent there yet;" in printed
-    assert f"ragsweep sync --uri {uri} --experiment 'exp 1'" in printed
+    assert f"sync with --uri {uri} --experiment 'exp 1'" in printed
 
 
 @pytest.mark.nightly

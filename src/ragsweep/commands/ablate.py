@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
 from ragsweep.commands.ablation_report import cases_document, changes_document
-from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
@@ -75,7 +75,6 @@ def write_sweep(ablation: Ablation, run: str) -> str:
 
     Every case is written in full, so that each can be read and edited on its own.
     """
-    _FOLDER.mkdir(exist_ok=True)
     for number in range(1, 1000):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
         lines = [
@@ -94,7 +93,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
         path, text = _FOLDER / f"{name}.yaml", "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") == text:
             break
-    path.write_text(text, encoding="utf-8")
+    write_document(path, text, "run in another folder, or free this name")
     return name
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ragsweep.commands.ablation_cases import Ablation
 from ragsweep.commands.command_line import usual_metrics
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, change_with_interval
@@ -27,7 +28,7 @@ def cases_document(ablation: Ablation) -> Document:
 
 def _cases(ablation: Ablation) -> Iterator[Statement]:
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
-    text = f"{count} changes, one at a time, of {', '.join(changed)}"
+    text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})
     for change, why in ablation.impossible.items():
         yield Statement("left out", f"{change}: {why}")

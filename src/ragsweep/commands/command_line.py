@@ -62,13 +62,13 @@ def print_blocks(*blocks: Block) -> None:
     print_document(Document("", [Section(blocks)]))
 
 
-def write_document(path: Path, text: str) -> None:
-    """Write text to a file, creating its folder if needed; raises InputError if it cannot be written."""
+def write_document(path: Path, text: str, way_out: str = "choose another file") -> None:
+    """Write text to a file, creating its folder if needed; raises InputError with ``way_out`` if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
+        raise InputError(f"{path}: cannot be written: {fault.strerror}; {way_out}") from None
 
 
 @contextmanager

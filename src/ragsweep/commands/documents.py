@@ -17,7 +17,7 @@ def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
     if path.is_dir() and not (path / "corpus.jsonl").exists():
-        corpus, notes = read_folder(path, excluded, faults)
+        corpus, notes = read_folder(path, excluded, faults, configured=False)
     else:
         corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
     faults.raise_any()

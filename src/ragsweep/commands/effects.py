@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_forms, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import ROUNDING, change_with_interval
@@ -47,7 +48,8 @@ def effects(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
-        raise InputError(f"{len(results)} config of this sweep is complete; two are required")
+        count = counted(len(results), "complete config")
+        raise InputError(f"the sweep has {count}; two are required (ragsweep list {options.sweep} shows all)")
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]

@@ -111,14 +111,16 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.each and options.slice:
         raise ConfigError("--each and --slice: --each tests single questions, not slices; use only one of them")
     if options.anchor and not any(one.paired for one in options.conditions):
-        raise ConfigError("--anchor: requires --margin METRIC=X")
+        raise ConfigError("--anchor: requires --margin METRIC=X, or --at-least METRIC=+X, to compare both baselines by")
     if options.each and options.labels:
         raise ConfigError("--each and --labels: labels correct means, but --each tests questions; use only one of them")
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
     if twice := [key for n, key in enumerate(keys) if key in keys[:n]]:
-        raise ConfigError(f"--margin: {twice[0][0]} has two margins; specify one")
+        metric, kind = twice[0]
+        option = (LEAST if kind == GAIN else kind).replace(" ", "-")
+        raise ConfigError(f"--{option}: {metric} has two values; specify one")
     return options
 
 
@@ -151,7 +153,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
             continue
         if name not in known:
             near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many to list
-            faults.add(where, f'no question "{name}" in the golden set{near}')
+            faults.add(where, f'no question "{name}" was evaluated{near}; correct or remove it')
         chosen[name] = None
     faults.raise_any()
     if not chosen:
@@ -164,7 +166,10 @@ def _listed(file: str, result: Result) -> list[str]:
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
-        raise InputError(f"--questions: no question has labels.{CRITICAL} true; mark some, or give a FILE of ids")
+        fact = f"no question has labels.{CRITICAL} true"
+        raise InputError(
+            f"--questions: {fact}; list ids with --questions FILE, or mark some and run both configs again"
+        )
     return listed
 
 

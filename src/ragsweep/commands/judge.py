@@ -16,7 +16,7 @@ from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
 from ragsweep.stats.calibration import Interval
-from ragsweep.stats.human_labels import WAY_OUT, match_labels
+from ragsweep.stats.human_labels import match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix
 from ragsweep.stats.inference.score_matrix import clusters_of, missing_reason
 from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
@@ -96,7 +96,8 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.question in (known := scores.setdefault(label.metric, {})):
-            raise InputError(f'{label.metric}: "{label.question}" has labels of several answers; add --run RUN')
+            fact = f'"{label.question}" has a second value of {label.metric}'
+            raise InputError(f"{label.where}: {fact}; keep one, or match labels by --run RUN instead of --verdicts")
         known[label.question] = label.value
     return scores
 
@@ -113,8 +114,8 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
     if not given:
         raise InputError(
-            f"{metric}: no label belongs to an answer of {run}, or not all of those that were drawn together:"
-            f" {matched.why_unused()}; {WAY_OUT}"
+            f"{metric}: no label belongs to an answer of {run}, or not all of those that were drawn together;"
+            f" {matched.way_out()}"
         )
     return given
 

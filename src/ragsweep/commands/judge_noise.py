@@ -43,7 +43,7 @@ def noise_document(options: argparse.Namespace) -> Document:
         text = f"the runs differ in more than chance: {', '.join(differing)}"
         statements.append(Statement("warning", text, {"differing": differing}))
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both have the same judge.replicate, so their stored verdicts are identical"
+        same = "both have the same judge.replicate, so their stored verdicts are identical; run one with another"
         statements.append(Statement("warning", same))
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
     facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}

@@ -50,8 +50,8 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     """Raise InputError if there are labels, but none is of a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        fact = f"are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
-        raise InputError(f"--labels: {fact}; label one of these")
+        fact = f"all are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
+        raise InputError(f"--labels: {fact}; label one of these, or compare by a labelled one")
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:

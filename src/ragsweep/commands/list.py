@@ -50,7 +50,7 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     if not any(row[NAME] for row in shown[1:]):
         shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
     hidden = len(rows) + 1 - len(shown)
-    earlier = [Statement("", f"... {hidden:,} earlier ones: ragsweep list --all", {"hidden": hidden})] if hidden else []
+    earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists them", {"hidden": hidden})] if hidden else []
     return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
 
 

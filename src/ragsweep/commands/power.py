@@ -83,9 +83,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.questions is not None and options.repeat:
         raise ConfigError("--repeat: a plan with --questions has no repetitions; use only one of them")
     if options.cost_per_question is not None and not 0 <= options.cost_per_question < math.inf:
-        raise ConfigError(f"--cost-per-question: must be at least 0, got {options.cost_per_question:g}")
+        raise ConfigError(f"--cost-per-question: must be at least 0 and finite, got {options.cost_per_question:g}")
     if options.effect is not None and not (options.effect > 0 and math.isfinite(options.effect)):
-        raise ConfigError(f"--effect: must be above 0, got {options.effect:g}")
+        raise ConfigError(f"--effect: must be above 0 and finite, got {options.effect:g}")
     if options.configs is not None and options.configs < 1:
         raise ConfigError(f"--configs: must be at least 1, got {options.configs}")
     return options

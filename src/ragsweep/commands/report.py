@@ -39,7 +39,7 @@ def report(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.history:
         if options.format == "markdown":
-            parser.error("--history: only HTML; --format markdown writes one sweep")
+            parser.error("--history: writes only HTML; omit --format markdown, which writes one sweep")
         return _history(options.path, options.output or "history.html")
     ledger = open_ledger(options.path)
     sweeps = ledger.sweeps()
@@ -48,10 +48,10 @@ def report(arguments: Sequence[str]) -> int:
     sweep = sweeps[-1] if options.sweep is None else find_sweep_record(ledger, options.path, options.sweep)
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
     if not (summary.results or summary.failures):
-        raise InputError(f'no config of the sweep "{reference(sweep)}" has ended yet')
+        raise InputError(f'no config of the sweep "{reference(sweep)}" has ended; repeat its command to resume it')
     if options.format == "markdown":
         if not summary.results:
-            raise InputError(f'no config of the sweep "{reference(sweep)}" was measured: there is no table')
+            raise InputError(f'no config of the sweep "{reference(sweep)}" was measured; --format html shows why')
         text = f"## {markdown_text(sweep_title(sweep))}\n\n{describe(summary)}"
         if options.output:
             _write(options.output, text.encode("utf-8", "replace"))

@@ -42,7 +42,7 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     try:
         ends = [metric_bounds(result.run.config, metric) for result in results]
     except ConfigError as fault:
-        raise ConfigError(f"--sequential: {fault}") from None
+        raise ConfigError(f"--sequential: {fault}; gate it without --sequential") from None
     lowest, highest = [low for low, _ in ends], [high for _, high in ends]
     spread = max(highest) - min(lowest)
     if not math.isfinite(spread):

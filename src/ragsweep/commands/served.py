@@ -22,7 +22,9 @@ def read_since(text: str, now: float) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise ConfigError(f'--since: "{text}" is neither 7d, 12h or 30m nor a date such as 2026-05-01') from None
+        raise ConfigError(
+            f'--since: "{text}" is neither an age such as 7d, 12h or 30m nor a date such as 2026-05-01'
+        ) from None
 
 
 def read_traces(

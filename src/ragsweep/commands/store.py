@@ -76,7 +76,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 def read_size(text: str) -> int:
     """Return a size such as 500MB or 2 GiB in bytes; raises ArgumentTypeError for any other text."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *((?:[KMGT]I?)?B)", text.strip().upper())
     if not match:
         raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, got "{text}"')
     return int(float(match[1]) * _SIZES[match[2]])

@@ -42,15 +42,18 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         if stated != version:
             row.fault(f'version "{stated}" differs from "{version}" in earlier lines; a corpus has one version')
     if not ids and len(faults.found) == before:
-        faults.add(str(path), "contains no documents")
+        faults.add(str(path), "contains no documents; write one on each line")
     return Corpus(ids, titles, texts, version or "")
 
 
-def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
+def read_folder(
+    root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
+) -> tuple[Corpus, tuple[str, ...]]:
     """Read all pages in a folder, recursively, with their relative paths as ids; unreadable pages are faults.
 
     ``exclude``: patterns of ids to skip, where ``*`` also matches slashes; None: the caller has no such key, and
-    messages do not mention it. Also returns notes on skipped files, and on pages whose text may be misread.
+    messages do not mention it, nor if they are of another config (not ``configured``). Also returns notes on skipped
+    files, and on pages whose text may be misread.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -71,7 +74,7 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
         else:
             faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "its name is not UTF-8; rename the file")
     ids = sorted(pages)
-    way_out = "move it out of the folder" if exclude is None else "exclude it with dataset.exclude"
+    way_out = "exclude it with dataset.exclude" if configured and exclude is not None else "move it out of the folder"
     documents = [read_page(pages[identifier], faults, way_out) for identifier in ids]
     if not ids and len(faults.found) == before:
         faults.add(str(root), f"contains no documents; known suffixes: {', '.join(ENDINGS)}")

@@ -44,7 +44,9 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGolden
         version = row.text("corpus_version", corpus_version)
         if version != corpus_version:
             stated = f'has version "{corpus_version}"' if corpus_version else "states no version"
-            row.fault(f'written for corpus version "{version}", but the corpus {stated}')
+            row.fault(
+                f'written for corpus version "{version}", but the corpus {stated}; correct or remove "corpus_version"'
+            )
         if row.row("validation").text("status") == REJECTED:
             rejected += 1
         else:
@@ -59,7 +61,8 @@ def read_question(row: Row) -> Question:
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
     unanswerable_type = row.text("unanswerable_type") or None
     if answerable and unanswerable_type:
-        row.fault(f'is answerable, but has the unanswerable_type "{unanswerable_type}"')
+        fact = f'is answerable, but has the unanswerable_type "{unanswerable_type}"'
+        row.fault(f'{fact}; remove it, or set "answerable" to false')
     text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
@@ -67,7 +70,7 @@ def read_question(row: Row) -> Question:
         labels |= {name: row.row(group).text(name) for name in fields if group in row}
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
-        row.fault('"references" contains a blank text')
+        row.fault('"references" contains a blank text; remove it')
     row.refuse_structure("question", "reference", "category")
     answers = dict.fromkeys(answer for answer in (row.text("reference"), *references) if answer.strip())
     return Question(
@@ -115,5 +118,5 @@ def read_evidence(row: Row) -> Evidence:
     if anchor is not None and not anchor.strip():
         row.fault('"anchor" is blank; quote a few words, or omit it to use the whole document as evidence')
     if anchor is None and start is not None:
-        row.fault('"start" requires an "anchor", which is missing')
+        row.fault('"start" requires an "anchor", which is missing; quote the passage there')
     return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

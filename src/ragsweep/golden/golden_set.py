@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragsweep.core.data import describe_weights
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, weights_of
 from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
@@ -79,7 +80,8 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
         problems += [UnusableLabel(label.where, *unusable[label]) for label in question.evidence if label in unusable]
     if problems and selection.unknown == "error":
         faults = Faults()
-        faults.add("", f"{len(problems)} labels cannot be used; correct them, or drop them with dataset.unknown=drop")
+        way = "correct the data, or drop such labels with dataset.unknown=drop"
+        faults.add("", f"{counted(len(problems), 'label')} cannot be used; {way}")
         for problem in problems:
             faults.add(problem.where, problem.fact)
         faults.raise_any()
@@ -114,12 +116,16 @@ def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -
 def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
     for question in questions:
         if not question.answerable and any(label.grade > 0 for label in question.evidence):
-            faults.add(question.where, f'question "{question.id}" is unanswerable, but has evidence')
+            faults.add(
+                question.where, f'question "{question.id}" is unanswerable, but has evidence; remove one or the other'
+            )
         first: dict[tuple[str, str | None, int | None], Evidence] = {}
         for label in question.evidence:
             earlier = first.setdefault((label.document, label.anchor, label.start), label)
             if earlier is not label:
-                faults.add(label.where, f"{_named(label)} occurs twice for one question; first in {earlier.where}")
+                faults.add(
+                    label.where, f"{_named(label)} occurs twice for one question; first in {earlier.where}; remove one"
+                )
 
 
 def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
@@ -157,7 +163,8 @@ def _anchor_fault(text: str, label: Evidence, anchor: str) -> str:
         fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'
         return f'{fact}; quote more words or give "start"'
     if label.start is not None and not resolve(text, anchor, label.start):
-        return f'{_named(label)} does not begin at {label.start} in document "{label.document}", but at {places}'
+        fact = f'{_named(label)} does not begin at {label.start} in document "{label.document}", but at {places}'
+        return f"{fact}; correct the start"
     return ""
 
 
@@ -211,7 +218,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     count = len(kinds[False])
     if not kinds[True] or (share and not count):
         missing = "un" if kinds[True] else ""
-        raise ConfigError(f"{name}: none of the {len(golden.questions):,} questions is {missing}answerable; use null")
+        raise ConfigError(
+            f"{name}: none of the {counted(len(golden.questions), 'question')} is {missing}answerable; use null"
+        )
     if not share:
         left_out = {**golden.left_out, **({f"unanswerable, by {name}": count} if count else {})}
         return replace(dataset, golden=replace(golden, questions=tuple(kinds[True]), left_out=left_out))

@@ -71,7 +71,7 @@ def read_page(path: Path, faults: Faults, way_out: str = "move it out of the fol
         try:
             return read(content)
         except Exception as error:  # any library may raise anything for a damaged file
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}".rstrip(".")
             faults.add(str(path), f"cannot be read: {reason}; repair it, or {way_out}")
     return Page("", "")
 
@@ -151,7 +151,7 @@ def _check_depth(text: str) -> None:
             opened.append(name)
             counts[name] += 1
             if len(opened) > _DEEPEST:
-                raise ValueError(f"more than {_DEEPEST:,} nested elements; close them")
+                raise ValueError(f"more than {_DEEPEST:,} nested elements (unclosed tags?)")
 
 
 def _heading(soup: BeautifulSoup) -> str:

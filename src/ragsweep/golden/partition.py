@@ -44,7 +44,7 @@ def check(given: object, searching: bool) -> None:
     if searching and given == HOLDOUT:
         raise ConfigError(
             "partition=holdout: a search must not use the holdout, which is reserved for checking its winner;"
-            " search with partition=tune (the default), then evaluate a short list with partition=holdout"
+            " search with partition=tune, then evaluate a short list with partition=holdout"
         )
 
 

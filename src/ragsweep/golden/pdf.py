@@ -23,7 +23,7 @@ def read_pdf(data: bytes) -> tuple[str, list[str]]:
         title = document.get_metadata_value("Title")
         pages = [page.get_textpage().get_text_range() for page in document]
     if not any(page.strip() for page in pages):
-        raise ValueError("contains no text; if it is a scan, run OCR on it first")
+        raise ValueError("contains no text (a scan needs OCR)")
     return title, _uncut("\f".join(pages).replace("\r\n", "\n")).split("\f")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, UnusableLabel
 from ragsweep.golden.structured_cells import plain_number
@@ -50,7 +51,8 @@ class Grades:
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
-                raise ConfigError(f'dataset.grades: "{code}" must be a number, or null for none, got {grade!r}')
+                wanted = f"a number of at most {_HIGHEST:g}, or null to omit its labels"
+                raise ConfigError(f'dataset.grades: "{code}" must be {wanted}, got {grade!r}')
         return self
 
     def names_no_score(self, code: str) -> bool:
@@ -85,8 +87,9 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            return f'score "{code}" has no grade in dataset.grades; add one, or null to omit its labels; seen: {seen}'
-        way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 2}}'"
+            way = "add one, or null for a header, or to omit its labels"
+            return f'score "{code}" has no grade in dataset.grades; {way}; seen: {seen}'
+        way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
         return f'score "{code}" is not a whole number of 0 or more; correct it, or {way}; seen: {seen}'
 
 
@@ -102,8 +105,8 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
             question, _, document, score = line.split()
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
-            wanted = "query-id, corpus-id and score, with tabs between them"
-            faults.add(where, f"{len(fields)} columns where three are required: {wanted}")
+            wanted = "query-id, corpus-id and score, with tabs between them, or TREC's query-id 0 corpus-id score"
+            faults.add(where, f"{counted(len(fields), 'column')} where three are required: {wanted}")
             continue
         if number == 0 and grades.names_no_score(fields[2]):
             continue

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 from ragsweep.core.errors import Faults, nearest
 from ragsweep.golden.structured_cells import TOO_DEEP, is_deep, is_structure
-from ragsweep.golden.text_files import BOMB, most_unzipped, read_lines, read_text
+from ragsweep.golden.text_files import MOST_UNZIPPED, most_unzipped, read_lines, read_text
 
 _NOTHING = object()
 _LARGEST = 1e9
+_BOMB = f"expands to more than {MOST_UNZIPPED} times its size; convert it to JSON lines if you trust it"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -27,8 +28,11 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
     elif (kind := _kind(path, faults)) is str:
-        made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
-        faults.add(f"{path}:1", f"not JSON lines; to convert a table of questions, run {made}")
+        way = "if it is a table, name it .csv or .tsv"
+        if path.suffix.lower() in (".csv", ".tsv", ".tab"):
+            made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
+            way = f"to convert a table of questions, run {made}"
+        faults.add(f"{path}:1", f"not JSON lines; {way}")
         return
     elif kind is list:
         values = _read_value(path, faults)
@@ -62,12 +66,15 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
         most = most_unzipped(sum(Path(name).stat().st_size for name in table.files))
         for batch in table.to_batches(batch_readahead=0, fragment_readahead=0):
             if batch.nbytes > most:
-                raise ValueError(BOMB)
+                raise ValueError(_BOMB)
             for number in range(len(batch)):
                 text = json.dumps(batch.slice(number, 1).to_pylist()[0], default=str)
                 if (read := read + len(text)) > most:
-                    raise ValueError(BOMB)
+                    raise ValueError(_BOMB)
                 rows.append(json.loads(text))
+    except FileNotFoundError:
+        faults.add(str(path), f"no such file (current folder: {Path.cwd()})")
+        return []
     except (OSError, ValueError, ArrowException) as error:
         faults.add(str(path), f"cannot be read as Parquet: {error}")
         return []
@@ -126,7 +133,7 @@ def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> 
         place = f"{file}:{error.lineno}" if file else where
         faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
     except UnicodeEncodeError:
-        faults.add(where, r"contains a lone surrogate (\ud800 to \udfff), which is not a character")
+        faults.add(where, r"contains a lone surrogate (\ud800 to \udfff), which is not a character; remove it")
     except RecursionError:
         faults.add(where, "cannot be read: nested too deeply")
     except ValueError as error:

@@ -127,7 +127,7 @@ def plain_text(value: Any) -> str:
     """Return the single text of a value, "" if it has none. Raises ValueError for several, and for other structure."""
     texts = plain_texts(value)
     if len(texts) > 1:
-        raise ValueError(f"has {len(texts)} texts where one is required")
+        raise ValueError(f"has {len(texts)} texts where one is required; keep one")
     return texts[0] if texts else ""
 
 

@@ -50,18 +50,18 @@ def most_unzipped(size: int) -> int:
     return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
-def collect_faults(encoding: str | None) -> Faults:
-    """Return an empty collection of faults for files of an encoding; raises ConfigError for an unknown one."""
+def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
+    """Return an empty collection of faults for files of an encoding, the value of ``key``; raises ConfigError."""
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
-        raise ConfigError(f'encoding: "{encoding}" is not a text encoding; {way}')
+        raise ConfigError(f'{key}: "{encoding}" is not a text encoding; {way}')
     return Faults(encoding)
 
 
 def plain_or_gzipped(path: Path) -> Path:
     """Return the path, or with ".gz" appended if only that file exists. Raises InputError for an empty path."""
     if not path.name:
-        raise InputError(f'"{path}": names no file; an empty path is the current folder')
+        raise InputError(f'"{path}": names no file; an empty path is the current folder; give the path of a file')
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 
@@ -166,8 +166,10 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not {encoding.upper()}"
-        way = "name its encoding: dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import"
-        faults.add(where, f"{fact}; save the file as UTF-8, or {way}")
+        way = "save the file as UTF-8, or name its encoding: dataset.encoding=windows-1252 (folder, csv, jsonl), or"
+        if encoding == faults.encoding:
+            way = "correct dataset.encoding (null reads UTF-8), or"
+        faults.add(where, f"{fact}; {way} encoding= of golden import")
         return ""
 
 

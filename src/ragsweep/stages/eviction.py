@@ -35,7 +35,9 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     """Return the items to evict, least recently used first; raises InputError if ``unreachable`` cannot be decided."""
     if conditions.unreachable:
         if results is None:
-            raise InputError("--unreachable: no ledger next to the store, so its results are unknown")
+            raise InputError(
+                "--unreachable: no ledger next to the store, so its results are unknown; use --older-than or --stage"
+            )
         used = {user for item in contents.entries for user in item.users}
         if results.names and not used & results.names.keys():
             raise InputError(

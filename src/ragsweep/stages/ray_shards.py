@@ -28,7 +28,8 @@ def check_compute(value: object, in_process: bool = True) -> None:
         raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
     if value == RAY and not in_process:
         raise ConfigError(
-            f"{KEY}=ray: shards would wait for processors taken by hydra/launcher's jobs; use only one of them"
+            f"{KEY}=ray: shards would wait for processors taken by hydra/launcher's jobs; use {KEY}=local, or"
+            " hydra/launcher=inline"
         )
     if value == RAY and find_spec("ray") is None:
         raise ConfigError(f"{KEY}=ray: ray is not installed; pip install 'ragsweep[ray]'")
@@ -87,7 +88,8 @@ def _connected() -> tuple[Any, str]:
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
         except (ConnectionError, ValueError) as fault:
-            raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}") from None
+            way = "correct RAY_ADDRESS, or unset it to start a cluster here"
+            raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}; {way}") from None
     return ray, "gpu" if ray.cluster_resources().get("GPU") else "cpu"
 
 

@@ -289,5 +289,6 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
     try:
         objects = from_url(str(url), **more)
     except Exception as fault:  # the library's own, or ValueError
-        raise ConfigError(f"{KEY}: {url}: {str(fault).partition(chr(10))[0]}") from None
+        why = str(fault).partition("\n")[0]
+        raise ConfigError(f"{KEY}: {url}: {why}; accounts and credentials are read from the environment") from None
     return Remote(objects, str(url), warn)

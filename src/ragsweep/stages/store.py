@@ -120,7 +120,7 @@ class Store:
 
     def drop_rows(self, node: Node) -> None:
         """Delete the rows of a node and its cost."""
-        with self._writing(f"without {node.stage} {node.label}".strip()), self._database.transaction() as connection:
+        with self._writing(f"{node.stage} {node.label}".strip(), "remove"), self._database.transaction() as connection:
             for table in ("segments", "entries"):
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
@@ -234,7 +234,7 @@ class Store:
                 raise Damaged("it has no keys")
         except (Damaged, OtherFormat) as fault:
             self._warn_of(f"{self._database.path}, segment {number}", fault)
-            with self._writing("without a damaged segment"), self._database.transaction() as connection:
+            with self._writing("a damaged segment", "remove"), self._database.transaction() as connection:
                 self._files.quarantine(f"segment-{number}").write_bytes(data)
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
             return None
@@ -253,16 +253,16 @@ class Store:
         self._warn(f"{what} {why}; moved to {self.folder / 'quarantine'}; it will be recomputed")
 
     @contextmanager
-    def _writing(self, what: str) -> Iterator[None]:
+    def _writing(self, what: str, action: str = "store") -> Iterator[None]:
         """Turn a failed write into one warning: results stay in memory, and work continues without the store."""
         try:
             yield
             self._works = True
         except NotPlain as fault:
-            self._warn(f"cannot store {what}: {fault}")
+            self._warn(f"cannot {action} {what}: {fault}")
         except (OSError, sqlite3.Error) as fault:
             if not damaged(fault):  # otherwise the database was quarantined, with a warning
-                self._complain(fault, f"cannot store {what} in")
+                self._complain(fault, f"cannot {action} {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
         """Warn once about failing writes; each write is still attempted, because space may have been freed."""
@@ -280,7 +280,8 @@ def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Sto
     try:
         return make() if make else Store(folder, warn)
     except (OSError, sqlite3.Error) as fault:
-        warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored")
+        way = "set store.path to a writable folder"
+        warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored; {way}")
         return None
 
 

@@ -242,7 +242,7 @@ def read_results(place: StorePlace) -> SweepResults | None:
                 " JOIN sweeps ON sweeps.id = claims.sweep"
             ).fetchall()
     except sqlite3.Error as fault:
-        raise InputError(f"cannot read {path}: {fault}") from None
+        raise InputError(f"cannot read {path}: {fault}; restore it from a copy") from None
     names: dict[str, dict[str, None]] = {}
     for signature, name in rows:
         names.setdefault(signature, {})[name] = None

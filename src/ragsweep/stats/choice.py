@@ -147,7 +147,7 @@ def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
     limits = {name: limit for name, limit in constraints.items() if limit is not None}
     for name in limits:
         if name not in COSTS:
-            raise InputError(f'a limit on "{name}", which is not a cost{nearest(name, COSTS)}')
+            raise InputError(f"constraints.{name}: not a cost{nearest(name, COSTS)}")
     return limits
 
 

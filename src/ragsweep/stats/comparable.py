@@ -10,6 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.missing import remedy
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, Run, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
@@ -133,7 +134,7 @@ def check_same_questions(one: Result, other: Result) -> None:
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
             first, second = (
-                f'"{result.run.dataset.name}" ({digest[:8]}, {result.run.dataset.questions:,} questions)'
+                f'"{result.run.dataset.name}" ({digest[:8]}, {counted(result.run.dataset.questions, "question")})'
                 for result, digest in zip((one, other), digests, strict=True)
             )
             raise InputError(
@@ -145,7 +146,7 @@ def check_same_questions(one: Result, other: Result) -> None:
         if values[0] != values[1]:
             raise InputError(
                 f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so that their scores"
-                " mean different things"
+                " mean different things; run both with the same value"
             )
 
 
@@ -159,7 +160,9 @@ def check_whole(result: Result) -> None:
         raise InputError(f"{result.name}: is PARTIAL: too many questions could not be scored; {advice}")
     if result.run.state == DROPPED:
         asked, of = result.run.race["asked"], result.run.race["of"]
-        raise InputError(f"{result.name}: dropped by a race after {asked} of {of} questions; run it alone")
+        raise InputError(
+            f"{result.name}: dropped by a race after {asked} of {of} questions; run it on its own, without a race"
+        )
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
@@ -185,12 +188,12 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     shared = [
         name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
     ]
+    comparable = [name for name in shared if not reason_incomparable(results, name)]
     for name in wanted or ():
         if name not in shared:
             raise ConfigError(f'no metric "{name}" was measured in all of them{nearest(name, shared)}')
         if reason := reason_incomparable(results, name):
-            raise ConfigError(f"{name}: {reason}")
-    comparable = [name for name in shared if not reason_incomparable(results, name)]
+            raise ConfigError(f"{name}: {reason}{nearest(name, comparable)}")
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
         raise InputError("the results have no metric that can be compared")

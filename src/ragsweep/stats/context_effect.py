@@ -92,7 +92,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     name, threshold = settings.get("metric"), settings.get("threshold", SERVED.threshold)
     known = {"threshold": threshold, "unanswerable": settings.get("unanswerable")}
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
-        raise ConfigError(f"success.threshold: must be a number, got {threshold!r}")
+        raise ConfigError(f"success.threshold: must be a finite number, got {threshold!r}")
     if name is None:
         objective = metrics.get(next(iter(objectives(config)), ""))
         usable = objective is not None and not (

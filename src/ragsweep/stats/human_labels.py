@@ -43,7 +43,8 @@ MARKS = "the labels are 0 and 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (
     "labels of one config's answers count for another only where all of its answers to these questions are labelled"
 )
-WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
+_NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
+_MORE = "label more answers of every config, to questions that all of them have scores for"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,12 @@ class MatchedLabels:
         """Describe the labels that count for no answer; "" if all count."""
         parts = [f"{count} {reason}" for reason, count in self.unused.items()]
         return f"{sum(self.unused.values())} of {self.total} labels do not count: {', '.join(parts)}" if parts else ""
+
+    def way_out(self) -> str:
+        """Describe why too few labels count, and what makes more of them count."""
+        unused = self.why_unused()
+        incomplete = "" if unused or not self.shared else _INCOMPLETE
+        return "; ".join(filter(None, [unused, incomplete, _MORE if {*self.unused} <= {NO_QUESTION} else _NAMES]))
 
 
 def match_labels(
@@ -153,7 +160,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
     owners = [row for row, known in enumerate(names) if name in known]
     owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]
     if len(owners) > 1:
-        raise InputError(f'labels: the run "{name}" matches {len(owners)} configs; use a longer prefix of the run id')
+        raise InputError(f'labels: the run "{name}" matches {len(owners)} configs; give the full run id')
     return owners[0] if owners else None
 
 
@@ -231,15 +238,13 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) ->
     if found.value == found.value:
         return ""
     reason = f"{found.labels} labels of {metric} count for the config with the fewest; {FEWEST_LABELS} are needed"
-    unused = matched.why_unused()
-    incomplete = "" if unused or not matched.shared else _INCOMPLETE
-    return "; ".join(part for part in (reason, unused, incomplete, WAY_OUT) if part)
+    return f"{reason}; {matched.way_out()}"
 
 
 def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
     """Raise InputError if nothing was corrected because a config has no label that counts."""
     if not found.labels and found.value != found.value:
-        raise InputError(f"labels: {reason_uncorrected(matched, found, metric)}")
+        raise InputError(f"--labels: {reason_uncorrected(matched, found, metric)}")
 
 
 def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:

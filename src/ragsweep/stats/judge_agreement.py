@@ -12,7 +12,7 @@ from ragsweep.stats.calibration import Interval, Share, confusion, corrected_sha
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 
-UNKNOWN = "not among the judged questions (are the ids the same?)"
+UNKNOWN = "not among the judged questions (check question_id)"
 
 
 @dataclass(frozen=True)

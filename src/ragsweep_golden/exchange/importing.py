@@ -57,7 +57,7 @@ def import_file(
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
     named = layout_of_columns(columns or {}) if columns or name == NAMED else None
-    faults = collect_faults(encoding)
+    faults = collect_faults(encoding, "encoding")
     rows = read_records(path, faults)
     faults.raise_any()
     seen = list(dict.fromkeys(column for row in rows for column in row.values))

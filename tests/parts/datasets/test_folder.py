@@ -254,7 +254,7 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
     assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
     assert "Data format error" in faults[2]
     assert "Incorrect password error" in faults[4]
-    assert "contains no text; if it is a scan, run OCR on it first" in faults[5]
+    assert "contains no text (a scan needs OCR); repair it, or exclude it" in faults[5]
     assert message.count("repair it, or exclude it with dataset.exclude") == 3
 
 

@@ -111,11 +111,12 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         "processing, provenance, question, reference, references, schema_version, unanswerable_type, "
         "validation, weight",
         'golden.jsonl:4: has no "id"',
-        'golden.jsonl:5: is answerable, but has the unanswerable_type "nonsensical"',
+        'golden.jsonl:5: is answerable, but has the unanswerable_type "nonsensical"; remove it, or set "answerable" to '
+        "false",
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
         'golden.jsonl:7: "anchor" is blank; quote a few words, or omit it to use the whole document as evidence',
         'golden.jsonl:7: has no "document"',
-        'golden.jsonl:7: "start" requires an "anchor", which is missing',
+        'golden.jsonl:7: "start" requires an "anchor", which is missing; quote the passage there',
         'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
@@ -137,7 +138,7 @@ def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) 
     history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
     assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
         'golden.jsonl:1: "references" contains 3 where a text in quotes is required',
-        'golden.jsonl:1: "references" contains a blank text',
+        'golden.jsonl:1: "references" contains a blank text; remove it',
         'golden.jsonl:1: "history" contains "hello" where an object {...} is required',
         'golden.jsonl:1.history[0]: "role" is "usr"; did you mean "user"? known: assistant, user',
         'golden.jsonl:1.history[1]: has no "text"',
@@ -147,7 +148,7 @@ def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) 
 
 
 def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: contains no documents"]
+    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: contains no documents; write one on each line"]
     assert refused(tmp_path, []) == ["golden.jsonl: no questions to evaluate (the file has none)"]
 
 
@@ -158,10 +159,12 @@ def versioned(version: str) -> list[object]:
 def test_golden_line_written_for_another_version_of_the_corpus_is_refused(tmp_path: Path) -> None:
     questions = [{"id": f"q{v}", "question": "Who?", "corpus_version": v} for v in ("2", "3")]
     assert refused(tmp_path, questions, versioned("3")) == [
-        'golden.jsonl:1: written for corpus version "2", but the corpus has version "3"'
+        'golden.jsonl:1: written for corpus version "2", but the corpus has version "3"; correct or remove '
+        '"corpus_version"'
     ]
     assert refused(tmp_path, questions[1:]) == [
-        'golden.jsonl:1: written for corpus version "3", but the corpus states no version'
+        'golden.jsonl:1: written for corpus version "3", but the corpus states no version; correct or remove '
+        '"corpus_version"'
     ]
     assert load(tmp_path, questions[1:], versioned("3")).corpus.version == "3"
 

@@ -85,9 +85,9 @@ def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> N
     wrong, right = row("q1", ("the", 3), ("the", 3)), row("q2", ("hills", 23))
     articles = [article("River", (CONTEXT, [wrong, right]))]
     assert refused(tmp_path, *articles) == [
-        "1 labels cannot be used; correct them, or drop them with dataset.unknown=drop",
+        "1 label cannot be used; correct the data, or drop such labels with dataset.unknown=drop",
         'dev.json:$.data[0].paragraphs[0].qas[0]: anchor "the" does not begin at 3 in document "River/1", '
-        "but at 19, 45, 52",
+        "but at 19, 45, 52; correct the start",
     ]
     golden = squad(tmp_path, *articles, unknown="drop").load().golden
     assert [question.id for question in golden.questions] == ["q2"]

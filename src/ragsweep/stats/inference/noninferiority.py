@@ -92,14 +92,15 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
-            f"{matrix.metric}: the margin {abs(margin):g} must be smaller than the metric's range, {spread:g}"
+            f"{matrix.metric}: a margin or gain of {abs(margin):g} must be smaller than the metric's range, {spread:g}"
         )
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
     sign = 1.0 if matrix.higher_is_better else -1.0
     differences = sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
-        raise InputError(f"{matrix.metric}: differences of up to {np.abs(differences).max():g}, beyond {spread:g}")
+        most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
+        raise InputError(f"{most}; use a bound within the range, or gate it without --sequential")
     weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
     sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
@@ -182,9 +183,8 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         return _undecided(matrix, margin, level, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
-        raise InputError(
-            f"a margin of {margin:.0%} of {baseline:g}: use an absolute margin, because a share of this is meaningless"
-        )
+        share = f"{100 * margin:g}% of the baseline's mean, {baseline:g}"
+        raise InputError(f"{matrix.metric}: {share}, is no margin; give an absolute one, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
         return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")

@@ -78,13 +78,13 @@ def check_design(design: Design) -> None:
     """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST``."""
     if design.clusters > design.questions:
         raise ConfigError(
-            f"--clusters: {design.questions:,} questions come from at most as many source documents, got"
-            f" {design.clusters:,}"
+            f"--clusters: must be at most {design.questions:,}, the number of questions, got {design.clusters:,}"
         )
     if design.clusters < FEWEST:
+        option = "--clusters" if design.clusters < design.questions else "--questions"
         raise ConfigError(
-            f"--clusters: {design.clusters} are too few to show any difference; take"
-            f" questions from at least {FEWEST} source documents"
+            f"{option}: {design.clusters} are too few to show any difference; plan at least {FEWEST} source documents,"
+            " with at least one question each"
         )
 
 
