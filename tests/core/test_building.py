@@ -15,6 +15,8 @@ from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
 VECTOR = "ragsweep.parts.retrievers.Vector"
+HYBRID = "ragsweep.parts.retrievers.HybridRrf"
+METRICS = "ragsweep.parts.metrics"
 NOWHERE = {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT}
 
 
@@ -66,7 +68,14 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": "ragsweep.sweep.running.session.Session"}, r'running\.session\.Session" is not a built-in part'),
         ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
-        ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
+        ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be a class with its module|is not trusted"),
+        ({"_target_": "Shortest"}, r"retriever\._target_: must be a class with its module, .*got 'Shortest'"),
+        (
+            {"_target_": f"{METRICS}.TokenF1", "language": "german"},
+            r"\.language: must be 'label' or 'english' or 'fren",
+        ),
+        ({**NOWHERE, "embedder": None}, r"retriever\.embedder: must be a part, a mapping with _target_, got None"),
+        ({"_target_": HYBRID, "legs": {"one": {"_target_": BM25, "k1": -1}}}, r"^retriever\.legs\.one\.k1 must be at"),
         ({"_target_": VECTOR}, r"retriever\.embedder: Vector requires a value"),
         (NOWHERE, r"retriever\.embedder\._target_"),
         ({"_target_": "support.parts.Words", TRUSTED: "support"}, "not trusted"),  # a config cannot extend trust
