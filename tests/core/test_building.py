@@ -74,6 +74,11 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
             {"_target_": f"{METRICS}.TokenF1", "language": "german"},
             r"\.language: must be 'label' or 'english' or 'fren",
         ),
+        ({"_target_": HYBRID, "legs": None}, r"retriever\.legs: must be a mapping, got None"),
+        (
+            {"_target_": f"{METRICS}.TaskSuccess", "criteria": {"a": 3}},
+            r"\.criteria: must be a mapping of mappings, got",
+        ),
         ({**NOWHERE, "embedder": None}, r"retriever\.embedder: must be a part, a mapping with _target_, got None"),
         ({"_target_": HYBRID, "legs": {"one": {"_target_": BM25, "k1": -1}}}, r"^retriever\.legs\.one\.k1 must be at"),
         ({"_target_": VECTOR}, r"retriever\.embedder: Vector requires a value"),

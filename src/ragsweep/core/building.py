@@ -181,6 +181,10 @@ def _matches(value: Any, hint: Any) -> bool:
         return any(_matches(value, option) for option in typing.get_args(hint))
     if origin is Literal:
         return value in typing.get_args(hint)
+    if origin in (dict, Mapping):
+        inside = typing.get_args(hint)[1]
+        nested = typing.get_origin(inside) is Mapping
+        return isinstance(value, Mapping) and not (nested and not all(_matches(one, inside) for one in value.values()))
     if hint is type(None):
         return value is None
     if hint in (int, float):
@@ -202,6 +206,8 @@ def _describe(hint: Any) -> str:
         return " or ".join(_describe(option) for option in typing.get_args(hint))
     if origin is Literal:
         return " or ".join(repr(option) for option in typing.get_args(hint))
+    if origin in (dict, Mapping):
+        return "a mapping" if typing.get_origin(typing.get_args(hint)[1]) is not Mapping else "a mapping of mappings"
     if _is_part(hint):
         return "a part, a mapping with _target_"
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "null"}.get(
