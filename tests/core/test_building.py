@@ -17,10 +17,9 @@ FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
 VECTOR = "ragsweep.parts.retrievers.Vector"
 HNSW = {"_target_": "ragsweep.parts.indexes.Hnsw", "m": 0}
 EMPTY = {"_target_": "ragsweep.parts.embedders.HashingEmbedder", "ngram": 0}
-HYBRID = {
-    "_target_": "ragsweep.parts.retrievers.HybridRrf",
-    "legs": {"a": {"_target_": BM25, "k1": 0.0, "backend": "rank_bm25"}},
-}
+HYBRID = "ragsweep.parts.retrievers.HybridRrf"
+LEGS = {"a": {"_target_": BM25, "k1": 0.0, "backend": "rank_bm25"}}
+METRICS = "ragsweep.parts.metrics"
 NOWHERE = {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT}
 
 
@@ -72,8 +71,23 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": "ragsweep.sweep.running.session.Session"}, r'running\.session\.Session" is not a built-in part'),
         ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
-        ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
-        (HYBRID, r"^retriever\.legs\.a\.k1 is 0, .*; use retriever\.legs\.a\.backend=bm25s"),  # not retriever.k1
+        ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be a class with its module|is not trusted"),
+        ({"_target_": "Shortest"}, r"retriever\._target_: must be a class with its module, .*got 'Shortest'"),
+        (
+            {"_target_": f"{METRICS}.TokenF1", "language": "german"},
+            r"\.language: must be 'label' or 'english' or 'fren",
+        ),
+        ({"_target_": HYBRID, "legs": None}, r"retriever\.legs: must be a mapping, got None"),
+        (
+            {"_target_": f"{METRICS}.TaskSuccess", "criteria": {"a": 3}},
+            r"\.criteria: must be a mapping of mappings, got",
+        ),
+        ({**NOWHERE, "embedder": None}, r"retriever\.embedder: must be a part, a mapping with _target_, got None"),
+        ({"_target_": HYBRID, "legs": {"one": {"_target_": BM25, "k1": -1}}}, r"^retriever\.legs\.one\.k1 must be at"),
+        (
+            {"_target_": HYBRID, "legs": LEGS},
+            r"^retriever\.legs\.a\.k1 is 0, .*; use retriever\.legs\.a\.backend=bm25s",  # not retriever.k1
+        ),
         ({**NOWHERE, "embedder": EMPTY}, r"^retriever\.embedder: embedder\.ngram must be"),  # perhaps ${embedder}
         (
             {**NOWHERE, "embedder": {**EMPTY, "ngram": 4}, "exact": HNSW},

@@ -18,7 +18,7 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.evaluation.trec_texts import qrels_text
-from ragsweep.parts.chunkers import FixedSize
+from ragsweep.parts.chunkers import FixedSize, ParentChild
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf
@@ -122,10 +122,16 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     assert result.run.stages["embed"]["chunks"] == len(lengths)
     (warning,) = result.run.warnings
     assert f"{share:.0%} of the tokens" in warning
-    assert warning.endswith("choose a smaller chunker.size")  # whole documents have no size
+    assert warning.endswith("choose a chunker that has a size, such as chunker=recursive")
     laid = graph(Parts(given_corpus, built(FixedSize(36), size=36), vector(), built(NoReranker()), 4, 2))
     (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings
     assert warning.endswith("try chunker.size=30")
+    nested = {"parent": built(FixedSize(72), size=72), "child": built(FixedSize(36), size=36)}
+    part = ParentChild(**{name: one.value for name, one in nested.items()})
+    chunker = BuiltPart(part, Spec("ParentChild", "1", {name: one.spec for name, one in nested.items()}))
+    laid = graph(Parts(given_corpus, chunker, vector(), built(NoReranker()), 4, 2))
+    (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings
+    assert warning.endswith("try chunker.child.size=30")
 
 
 class Reversed:

@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
-from ragsweep.parts.retrievers import HybridConvex, Vector
+from ragsweep.parts.retrievers import HybridConvex, HybridRrf, Vector
 from ragsweep.stages.executor import Executor
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
@@ -114,6 +115,14 @@ def test_a_query_without_a_direction_is_near_to_nothing() -> None:
     assert (found.positions[0] == -1).all()
     assert not found.failed.any()
     assert (found.positions[1] >= 0).any()
+
+
+@pytest.mark.parametrize("leg", [(None, None), built(Whole())])
+def test_leg_that_is_no_retriever_is_refused_by_its_key(leg: tuple[object, object]) -> None:
+    part = HybridRrf({"words": Words(), "odd": leg[0]})
+    specs = {"words": built(Words()).spec, "odd": leg[1]}
+    with pytest.raises(ConfigError, match=r"^retriever\.legs\.odd: (must be a retriever.*~retriever|Whole lacks)"):
+        lay(BuiltPart(part, Spec("HybridRrf", "1", {"legs": specs})))
 
 
 def test_order_in_which_legs_are_written_changes_nothing() -> None:

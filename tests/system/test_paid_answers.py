@@ -214,7 +214,7 @@ def test_key_that_is_not_set_is_an_error_before_anything_is_computed(
     for key in KEYS:
         monkeypatch.delenv(key, raising=False)
     with pytest.raises(
-        ConfigError, match=f"{named}.* is not set or is empty; export it, or set .* to another"
+        ConfigError, match=f"{named}.* is not set or is empty; export the key, or set .* to another"
     ) as fault:
         run(*overrides(server, tmp_path, *more))
     assert fault.value.exit_status == 2

@@ -16,9 +16,6 @@ from ragsweep.core.sources import source_digest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 
-_GROUP = re.compile(r"(?<![\w./])(chunker|embedder|index|prompt|retriever)\.(?=\w)")
-"""The group by which a part names its keys in messages; a part inside another one has a longer key."""
-
 
 class Builder:
     """Build each distinct part once: two configs that share an embedder share the loaded model.
@@ -105,23 +102,23 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
     except RagsweepError as fault:
-        message = _with_full_keys(str(fault), where) if isinstance(fault, ConfigError) else str(fault)
-        named = message.startswith(f"{where}.")  # the message has the key already
-        raise type(fault)(message if named else f"{where}: {message}") from None
+        raise type(fault)(_with_key(str(fault), made, where)) from None
     except (TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from fault
     return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
 
 
-def _with_full_keys(message: str, where: str) -> str:
-    """Replace a part's group in its keys by ``where``: ``chunker.size`` at ``chunker.parent`` is its ``size``.
+def _with_key(message: str, made: type, where: str) -> str:
+    """Put a part's key before a message, unless it begins with it; correct a key of the class's usual place.
 
-    The group remains if ``where`` ends with it: the part may be an interpolation, such as ``${embedder}``.
+    ``retriever.k1`` becomes ``retriever.legs.bm25.k1`` for a leg. ``embedder.model`` of ``retriever.embedder`` remains,
+    because the value comes from the group by interpolation; there is no group ``index`` of this kind.
     """
-    last = where.rpartition(".")[2]
-    if last == where:
-        return message
-    return _GROUP.sub(lambda found: found[0] if found[1] == last != "index" else f"{where}.", message)
+    usual = re.match(r"([\w.]+)\.(\w+)", message)
+    is_own = usual is not None and usual[2] in _parameters(made)
+    if usual and is_own and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
+        return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
+    return message if message.startswith(f"{where}.") else f"{where}: {message}"
 
 
 def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
@@ -160,17 +157,22 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
     parameters = _parameters(made)
     for key in arguments:
         if key not in parameters:
-            raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters)}')
+            raise ConfigError(
+                f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters) or "; it has none"}'
+            )
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in arguments:
-            raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set {where}.{name}=...")
+            raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=...")
 
 
 def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
-    hints = typing.get_type_hints(vars(made).get("__init__", made))
+    initialize = inspect.getattr_static(made, "__init__")
+    hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
-            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}")
+            quoted = isinstance(value, int | float) and _matches(str(value), hints[key])
+            way = f"; to take it as text: '{where}.{key}=\"{value}\"'" if quoted else ""
+            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
 
 
 def _matches(value: Any, hint: Any) -> bool:
@@ -180,13 +182,23 @@ def _matches(value: Any, hint: Any) -> bool:
         return any(_matches(value, option) for option in typing.get_args(hint))
     if origin is Literal:
         return value in typing.get_args(hint)
+    if origin in (dict, Mapping):
+        inside = typing.get_args(hint)[1]
+        nested = typing.get_origin(inside) is Mapping
+        return isinstance(value, Mapping) and not (nested and not all(_matches(one, inside) for one in value.values()))
     if hint is type(None):
         return value is None
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     if hint in (bool, str):
         return isinstance(value, hint)
+    if _is_part(hint):
+        return isinstance(value, Mapping) and "_target_" in value
     return True
+
+
+def _is_part(hint: Any) -> bool:
+    return inspect.isclass(hint) and hint.__module__.startswith("ragsweep.")
 
 
 def _describe(hint: Any) -> str:
@@ -195,6 +207,10 @@ def _describe(hint: Any) -> str:
         return " or ".join(_describe(option) for option in typing.get_args(hint))
     if origin is Literal:
         return " or ".join(repr(option) for option in typing.get_args(hint))
-    return {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "null"}.get(
+    if origin in (dict, Mapping):
+        return "a mapping" if typing.get_origin(typing.get_args(hint)[1]) is not Mapping else "a mapping of mappings"
+    if _is_part(hint):
+        return "a part, a mapping with _target_"
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "null"}.get(
         hint, str(hint)
     )

@@ -50,7 +50,7 @@ SERVER_ERROR = "server error"
 CONNECTION_LOST = "connection lost"
 MALFORMED = "malformed"
 TRUNCATED = "truncated"
-THINKING = "the reply ended while the model was thinking (raise max_tokens)"
+THINKING = "the reply ended while the model was thinking (raise its limit of tokens)"
 FILTERED = "filtered"
 REFUSED_BY_SERVICE = "refused by service"
 CIRCUIT_OPEN = "circuit open"
@@ -108,14 +108,20 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     """
     found = {reason for reason in reasons if failed(reason)}
     lasting = sorted(found & REPEATING)
+    ways = {TRUNCATED: "raise max_tokens of the llm or judge, ", TOO_LONG: "lower top_k or set context_budget, "}
     advice = []
     if repeatable(found - REPEATING, failed_answers):
         advice.append("run it again: only failed calls are repeated")
     if lasting:
         accepted = f"coverage={math.floor(100 * coverage) / 100:g}"
-        named = ", ".join(lasting)
-        advice.append(f"an identical call fails again ({named}): {accepted} accepts the missing scores")
-    return "; ".join(advice) or "a reason that is not in ragsweep.core.missing counts as a failed measurement"
+        named, change = ", ".join(lasting), "".join(ways.get(reason, "") for reason in lasting)
+        advice.append(
+            f"an identical call fails again ({named}): {change}{'or ' if change else ''}{accepted} accepts the missing"
+            " scores"
+        )
+    return "; ".join(advice) or (
+        "correct the metric: a reason that is not in ragsweep.core.missing counts as a failed measurement"
+    )
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:

@@ -114,17 +114,21 @@ def texts(tree: Any) -> Iterator[str]:
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
     """Raise ConfigError for a secret on the command line, where other processes and the shell history expose it."""
-    fact = "{}: a {} on the command line ends up in files; put the {} in an environment variable and refer to it: {}"
+    fact = "{}: a {} on the command line ends up in files; put it in an environment variable, and {} refer to it: {}"
+    reference = "${oc.env:NAME}"
     for line in overrides:
-        name, _, value = line.lstrip("+~").partition("=")
+        typed, _, value = line.partition("=")
+        name = typed.lstrip("+~")
         if any(_in_urls(value)):
-            kind = "password" if _IN_URL.search(value) else "key"
-            raise ConfigError(fact.format(name, f"{kind} in a URL", "URL", f"{name}='${{oc.env:NAME}}'"))
+            kind = f"{'password' if _IN_URL.search(value) else 'key'} in a URL"
+            other = "name it in key_env (a service) or url_env (pgvector); elsewhere"
+            raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}'"))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
             plain = item in ("", "null", "true", "false") or is_count(key, item) or _VARIABLES.fullmatch(item)
             if is_under_secret(key) and not plain:
-                raise ConfigError(fact.format(key, "secret", "secret", f"{key}='${{oc.env:NAME}}'"))
+                shown = f"{typed}='{reference}'" if key == name else f'{key.rpartition(".")[2]}: "{reference}"'
+                raise ConfigError(fact.format(key, "secret", "name it in the part's key_env, or", shown))
 
 
 def _in_urls(text: str) -> Iterator[str]:

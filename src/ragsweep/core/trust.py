@@ -42,11 +42,16 @@ def find_class(target: str, where: str) -> type:
     try:
         module = importlib.import_module(module_name)
     except Exception as fault:  # a user's module may raise anything on import
+        lost = isinstance(fault, ModuleNotFoundError) and f"{module_name}.".startswith(f"{fault.name}.")
+        way = "; add its folder to PYTHONPATH, or correct the name" if lost else ""
         raise ConfigError(
-            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
+            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}{way}'
         ) from fault
     classes = {key: value for key, value in vars(module).items() if inspect.isclass(value) and _may_be_built(value)}
     if name not in classes:
+        found = vars(module).get(name)
+        if inspect.isclass(found) and module_name not in PARTS:  # imported from a package that is not trusted
+            check_target(f"{found.__module__}.{name}", f"{where}._target_")
         raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, classes)}')
     return classes[name]
 
@@ -67,16 +72,16 @@ def check_targets(value: Any, where: str = "") -> None:
 
 def check_target(target: object, where: str) -> None:
     """Raise ConfigError unless a config may name the class; nothing is imported."""
-    if not isinstance(target, str):
-        raise ConfigError(f"{where}: must be the name of a class, got {target!r}")
+    if not isinstance(target, str) or "." not in target:
+        raise ConfigError(f"{where}: must be a class with its module, such as my_parts.Shortest, got {target!r}")
     if target.rpartition(".")[0] in PARTS or is_trusted(target):
         return
     package = target.partition(".")[0]
     if package == "ragsweep":
         raise ConfigError(f'{where}: "{target}" is not a built-in part{nearest(target.rpartition(".")[0], PARTS)}')
     raise ConfigError(
-        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts set the environment'
-        f" variable {TRUSTED}={package}"
+        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts:'
+        f" export {TRUSTED}={','.join([*sorted(trusted_packages()), package])}"
     )
 
 

@@ -65,7 +65,7 @@ def build_graph(
     )
     depth, candidates = plain["depth"], reranker.value.candidates
     if candidates > depth:
-        raise ConfigError(f"reranker.candidates={candidates} exceeds depth={depth}; raise depth")
+        raise ConfigError(f"reranker.candidates={candidates} exceeds depth={depth}; raise depth, or lower it")
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(
         Parts(

@@ -126,7 +126,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
         all of them together.
     """
     if not 0 < threshold <= 1:
-        raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, got {threshold}")
+        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
     labels = relevant_labels(golden)
     question = np.array([label.n for label in labels], dtype=np.int64)
     grade = np.array([label.evidence.grade for label in labels], dtype=np.float64)
@@ -137,7 +137,8 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
         if evidence.anchor is not None:  # a document without chunks is always missed
-            fact = f'no chunk contains any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
+            fact = f'no chunk contains any of "{evidence.anchor}" in "{evidence.document}"'
+            fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)
     faults.raise_any()
     covering, chunk = _pairs(places, touches, threshold, len(chunks))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.building import check_members
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.spans import cut_within
 from ragsweep.core.traits import traits_of
@@ -21,6 +23,7 @@ from ragsweep.core.types import (
     ReadingReranker,
     Route,
     Spans,
+    TextRetriever,
     TokenVectors,
     VectorRetriever,
 )
@@ -243,6 +246,13 @@ class _Stages:
         # Sorted, so that the order of config keys cannot change the order of summation.
         names = sorted(built.value.legs)
         specs = built.spec.parameters["legs"]
+        for name in names:
+            where = f"retriever.{'.'.join(f'legs.{one}' for one in f'{label}/{name}'.strip('/').split('/'))}"
+            if not isinstance(specs[name], Spec):
+                raise ConfigError(
+                    f"{where}: must be a retriever, a mapping with _target_, got {specs[name]!r}; ~{where} removes it"
+                )
+            check_members(built.value.legs[name], (TextRetriever, VectorRetriever, HybridRetriever), where)
         legs = {
             name: self.retriever(BuiltPart(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/"))
             for name in names

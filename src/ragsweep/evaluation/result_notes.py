@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragsweep.core.identity import Node
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
@@ -31,8 +32,8 @@ def result_warnings(
     """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
-    for embeddings in map(executor.get, experiment.graph.embeddings):
-        yield from _window_warning(embeddings, experiment.graph.chunks.spec.parameters.get("size"))
+    for node in experiment.graph.embeddings:
+        yield from _window_warning(executor.get(node), node.inputs[1])
     yield from _unread_warning(experiment, views)
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
     yield from lost_warning(lost, len(views[0].questions))
@@ -51,12 +52,12 @@ def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
         )
 
 
-def _window_warning(embeddings: Embeddings, size: object) -> Iterator[str]:
+def _window_warning(embeddings: Embeddings, chunks: Node) -> Iterator[str]:
     if (share := cut_share(embeddings)) >= CUT_WARNING:
         cut = int((embeddings.tokens > embeddings.tokens_read).sum())
         yield (
             f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are longer"
-            f" than its window; {_smaller_chunks(embeddings, size)}"
+            f" than its window; {_smaller_chunks(embeddings, chunks)}"
         )
 
 
@@ -66,7 +67,7 @@ def _unread_warning(experiment: Experiment, views: Sequence[EvaluationView]) -> 
     if unread := sum(bool(one.unreadable) for some in outputs for one in some):
         yield (
             f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score of the metrics that"
-            " read them; the column output_fault names the fault of each"
+            " read them; the column output_fault of outcomes.parquet names each fault"
         )
 
 
@@ -75,20 +76,27 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     # A system without answers is scored by its contexts.
     if answers and not is_measured and not experiment.graph.located:
         yield (
-            "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
-            " - /metrics/answers@_global_.metrics"
+            "the answers of this llm are not measured: no metric needs them; add such metrics:"
+            " metrics=[retrieval,answers]"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
     if len(models) > 1:  # at one address
-        yield f"the answers come from several models ({', '.join(models)}): the service changed its model; pin one"
+        yield (
+            f"the answers come from several models ({', '.join(models)}): the service changed its model; pin one, an"
+            " llm by llm.model"
+        )
 
 
-def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
-    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the current one."""
+def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
+    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``chunks``: the searched ones."""
+    where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
+    key = next((key for key in ("size", "sentences") if key in parameters), None)
+    if key is None:
+        return f"choose a chunker that has a size, such as {where.replace('.', '@chunker.', 1)}=recursive"
     window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
-    if not isinstance(size, int) or longest <= window:
-        return "choose a smaller chunker.size"
-    return f"try chunker.size={max(math.floor(size * window / longest / 10) * 10, 1)}"
+    if key != "size" or longest <= window:
+        return f"choose a smaller {where}.{key}"
+    return f"try {where}.size={max(math.floor(parameters['size'] * window / longest / 10) * 10, 1)}"
 
 
 def cut_share(embeddings: Embeddings) -> float:

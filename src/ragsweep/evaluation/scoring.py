@@ -175,7 +175,7 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
-        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}")
+        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct either")
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 

@@ -45,6 +45,9 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 BUSY, NOTICE = 60.0, 10.0
 """Seconds for which a writer waits for another, and seconds before a message about it."""
 
+FOLDER = "store.path (--path, RAGSWEEP_STORE)"
+"""The settings that choose the file's folder, for messages."""
+
 UNREADABLE = "Could not decode"
 """sqlite3's message of the OperationalError for a damaged text."""
 
@@ -52,8 +55,7 @@ UNREADABLE = "Could not decode"
 def damaged(path: Path, fact: str) -> InputError:
     """Return the error for a damaged file, with the remedy."""
     return InputError(
-        f"{path}: {fact}; restore the file from a copy, or move it away and run the command again: its stages are"
-        " stored"
+        f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs: their stages are stored"
     )
 
 
@@ -81,7 +83,7 @@ class LedgerFile:
                     self._make_tables(connection)
         except (OSError, sqlite3.Error) as fault:
             raise TrackingError(
-                f"cannot write results to {self.path}: {fault}; set store.path to another folder"
+                f"cannot write results to {self.path}: {fault}; set {FOLDER} to another folder"
             ) from None
 
     @contextmanager
@@ -105,7 +107,7 @@ class LedgerFile:
             free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
             raise TrackingError(
                 f"cannot write results to {self.path}: {fault} ({free}); fix that and rerun the command to resume"
-                ", or set store.path to another folder"
+                f", or set {FOLDER} to another folder"
             ) from None
 
     @contextmanager
@@ -165,6 +167,6 @@ class LedgerFile:
         if tables and version not in (VERSION, WITH_SEALS):
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
-                " move it away, or set store.path to another folder; its results stay in MLflow"
+                f" move it away, or set {FOLDER} to another folder; what MLflow has of it stays there"
             )
         return int(version)

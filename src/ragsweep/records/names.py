@@ -1,6 +1,7 @@
 """User-defined names of sweeps and configs, for reference in commands."""
 
 import re
+import shlex
 import sqlite3
 
 from ragsweep.core.errors import ConfigError
@@ -30,14 +31,14 @@ class Names:
         """
         check_name(name)
         with self._file.transaction() as connection:
-            _check_free(connection, name, target, signature)
+            self._check_free(connection, name, target, signature)
             with checksums.changing(connection, "names", "name = ?", name):
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
         """Raise ConfigError if ``give`` would find the name taken; ``target`` is "" if it does not exist yet."""
         with self._file.reading() as connection:
-            _check_free(connection, name, target, signature)
+            self._check_free(connection, name, target, signature)
 
     def shown(self, target: str) -> str:
         """Format a target as in lists of runs, with shortened ids."""
@@ -49,6 +50,14 @@ class Names:
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 
+    def _check_free(self, connection: sqlite3.Connection, name: str, target: str, signature: str) -> None:
+        row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
+        if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
+            raise ConfigError(
+                f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
+                f" ragsweep name --drop {name} --path {shlex.quote(str(self._file.path.parent))}"
+            )
+
 
 def check_name(name: object) -> None:
     """Raise ConfigError for a name that could be mistaken for a run id or ``SWEEP#NUMBER``."""
@@ -58,15 +67,6 @@ def check_name(name: object) -> None:
         raise ConfigError(
             f'name: "{name}" could be a run id (8 or more hexadecimal digits); use a letter beyond f, or fewer than 8'
             " characters"
-        )
-
-
-def _check_free(connection: sqlite3.Connection, name: str, target: str, signature: str) -> None:
-    row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
-    if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
-        raise ConfigError(
-            f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
-            f" ragsweep name --drop {name}"
         )
 
 

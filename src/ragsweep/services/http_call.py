@@ -19,6 +19,7 @@ from ragsweep.core.missing import (
     TIMED_OUT,
     TOO_LONG,
 )
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import MASK, spellings
 from ragsweep.services.errors import CallFailed, EndpointFailed, quote
 from ragsweep.services.limits import backoff, parse_retry_after
@@ -110,7 +111,7 @@ class Call(Generic[Read]):
             attempts += 1
             wait = backoff(attempts - 1, result.retry_after)
             if attempts > self.service.retries or self._remaining() <= wait:
-                raise CallFailed(f"{self._describe(result.fact)} (after {attempts} calls)", result.reason)
+                raise CallFailed(f"{self._describe(result.fact)} (after {counted(attempts, 'call')})", result.reason)
             self.elapsed += wait
             await asyncio.sleep(wait)
 
@@ -165,8 +166,9 @@ class Call(Generic[Read]):
         except TimeoutError:
             if is_overdue():  # the config's own timeout, whose signal arrived here
                 raise
-            way_out = "; raise the timeout of the service" if limit == self.service.timeout else ""
-            return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds{way_out}")
+            name = "timeout" if limit == self.service.timeout else "deadline"
+            way_out = f"raise {name} of the part that calls it, such as llm.{name}"
+            return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds; {way_out}")
         except httpx.TransportError as error:
             return _Failure(CONNECTION_LOST, f"{type(error).__name__} {error}".strip())
         except httpx.HTTPError as error:  # a body that cannot be decoded

@@ -41,8 +41,9 @@ class Service:
         ``where`` names the part, ``url`` its key for the address, ``key_env`` that for the name of the variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
+            got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else perhaps with the key
             raise ConfigError(
-                f"{where}.{url} must begin with http:// or https:// and contain no user, password or query; "
+                f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
                 f"put a key in the environment variable named by {where}.{key_env}"
             )
         # The value is not quoted: it may be the key itself.
@@ -58,10 +59,9 @@ class Service:
         for name in ("timeout", "deadline", "requests_per_minute", "tokens_per_minute"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                is_rate = name.endswith("minute")
-                raise ConfigError(
-                    f"{where}.{name} must be more than 0{', or null' if is_rate else ' seconds'}, got {value}"
-                )
+                unit = "" if name.endswith("minute") else " seconds"
+                null = "" if name == "timeout" else ", or null"
+                raise ConfigError(f"{where}.{name} must be more than 0{unit}{null}, got {value}")
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
         """Raise ConfigError, with a remedy, if the key is not in the environment; arguments as for ``check``."""
@@ -69,7 +69,7 @@ class Service:
             self.key()
         except ConfigError as fault:
             raise ConfigError(
-                f"{where}: {fault}; export it, or set {where}.{key_env} to another variable (null: no key needed)"
+                f"{where}: {fault}; export the key, or set {where}.{key_env} to another variable (null: no key needed)"
             ) from None
 
     def key(self) -> str:
@@ -81,7 +81,8 @@ class Service:
             raise ConfigError(f"the environment variable {self.key_env}, named by key_env, is not set or is empty")
         if not key.isascii() or not key.isprintable():
             raise ConfigError(
-                f"the environment variable {self.key_env} contains characters that are not allowed in a key"
+                f"the environment variable {self.key_env}, named by key_env, contains characters that no key has, such"
+                " as a line break or an accent"
             )
         return key
 

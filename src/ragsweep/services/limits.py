@@ -102,7 +102,9 @@ class CircuitBreaker:
     def delay(self, now: float) -> float:
         """Return the seconds until the next check; 0 lets a call through. Raises EndpointFailed while open."""
         if now < self._open_until:
-            raise EndpointFailed(f"{self._fact}; it counts as down after {self._failures} failures", CIRCUIT_OPEN)
+            way_out = "check its address, and run again when it answers"
+            fact = f"{self._fact}; it counts as down after {self._failures} failures"
+            raise EndpointFailed(f"{fact}; {way_out}", CIRCUIT_OPEN)
         if now < self._paused_until:
             return self._paused_until - now
         first = not self._answered and now < self._first_call + FIRST_ALONE
@@ -121,7 +123,7 @@ class CircuitBreaker:
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
-            raise EndpointFailed(f"{failure} (so were the {self._refusals - 1} previous calls)", failure.reason)
+            raise EndpointFailed(f"{failure} (so did the {self._refusals - 1} previous calls)", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
         """Record an attempt that failed with ``fact``, its start and end, and the wait that the service requested."""

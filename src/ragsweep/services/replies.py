@@ -122,9 +122,13 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     text, thoughts, unclosed = separate(written, tags)
     thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
-        raise CallFailed("the reply ended while the model was thinking; raise max_tokens", THINKING, usage)
+        raise CallFailed(
+            "the reply ended while the model was thinking; raise max_tokens of the llm or judge", THINKING, usage
+        )
     if reason in TRUNCATION:
-        raise CallFailed("the answer was truncated at the token limit; raise max_tokens", TRUNCATED, usage)
+        raise CallFailed(
+            "the answer was truncated at the token limit; raise max_tokens of the llm or judge", TRUNCATED, usage
+        )
     if reason == "content_filter" or (refusal and not text):
         raise CallFailed("the service withheld the answer", FILTERED, usage)
     if not text.strip():

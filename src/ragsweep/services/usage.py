@@ -1,12 +1,14 @@
 """Count and price a command's calls, and stop them when a budget is spent."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, replace
 from threading import Lock
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import BUDGET_SPENT
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 
@@ -76,8 +78,10 @@ class UsageMeter:
     def check_price(self, model: str) -> None:
         """Raise ConfigError if money is limited and a model has no price: the limit could not be enforced."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
+            pattern = re.sub(r"[^\w.-].*", "*", model)
             raise ConfigError(
-                f'budget.money cannot be enforced: no price for the model "{model}"; add it to prices, or limit tokens'
+                f'budget.money cannot be enforced: no price for the model "{model}"; add those of a million tokens:'
+                f" 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace budget.money by budget.tokens"
             )
 
     def admit(self) -> None:
@@ -86,7 +90,8 @@ class UsageMeter:
             for name in LIMITS:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
                 if limit is not None and used >= limit:
-                    raise CallFailed(f"the budget is spent: budget.{name}={limit:g}, used {used:g}", BUDGET_SPENT)
+                    fact = f"the budget is spent: budget.{name}={limit:g}, used {used:g}"
+                    raise CallFailed(f"{fact}; raise it, or run again for the rest", BUDGET_SPENT)
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:
@@ -113,5 +118,5 @@ class UsageMeter:
         if now.calls == before.calls:
             return ""
         about = "about " if now.estimated else ""
-        text = f"{now.calls - before.calls:,} calls · {about}{now.tokens - before.tokens:,} tokens"
+        text = f"{counted(now.calls - before.calls, 'call')} · {about}{now.tokens - before.tokens:,} tokens"
         return f"{text} · {about}{now.money - before.money:.4f} {self.currency}" if now.money > before.money else text

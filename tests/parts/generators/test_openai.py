@@ -110,7 +110,7 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ({"extra": {"stream": True}}, r"llm\.extra\.stream: not an additional request field; remove it"),
         ({"extra": {"temperature": 1}}, r"llm\.extra\.temperature: not an additional request .* set llm\.temperature"),
         ({"max_tokens": 0}, r"llm\.max_tokens must be at least 1, or null, got 0"),
-        ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, got 0"),
+        ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, or null, got 0"),
         ({"requests_per_minute": 0}, r"llm\.requests_per_minute must be more than 0, or null, got 0"),
         ({"retries": -1}, r"llm\.retries must be .*, got -1"),
     ],

@@ -112,7 +112,7 @@ def test_the_wrong_reference_is_none_that_the_texts_speak_of(
 
 def test_a_share_that_cannot_be_drawn_is_refused() -> None:
     for share in (0.0, -0.1, 1.5, float("nan")):
-        with pytest.raises(ConfigError, match="share must be"):
+        with pytest.raises(ConfigError, match=r"metrics\.judge_swayed\.share must be"):
             JudgeSwayed(OpenAIJudge("http://localhost:1/v1", "m"), share)
 
 

@@ -170,7 +170,7 @@ def test_answer_is_right_by_its_words_or_by_all_its_keywords() -> None:
 
 def test_threshold_out_of_range_is_an_error() -> None:
     for threshold in (0, 1.1, -1):
-        with pytest.raises(ConfigError, match="the threshold of success_rate must be above 0 and at most 1, got"):
+        with pytest.raises(ConfigError, match=r"metrics\.success_rate\.threshold must be above 0 and at most 1, got"):
             metrics.SuccessRate(threshold)
 
 

@@ -88,7 +88,7 @@ def test_name_tells_the_cutoff_and_the_gain() -> None:
 
 
 def test_cutoff_below_one_and_unknown_gain_are_errors() -> None:
-    with pytest.raises(ConfigError, match="the cutoff of recall must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match=r"metrics\.recall\.cutoff must be at least 1, got 0"):
         Recall(0)
     for part in ("Ndcg", "ContextNdcg"):
         with pytest.raises(ConfigError, match=r"m\.gain: must be 'linear' or 'exponential', got 'lineal'"):

@@ -131,7 +131,7 @@ def test_key_that_could_end_a_header_is_refused_without_being_shown(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RERANK_KEY", "abc\r\nX-Other: 1")
-    with pytest.raises(ConfigError, match="RERANK_KEY contains characters") as caught:
+    with pytest.raises(ConfigError, match="RERANK_KEY, named by key_env, contains characters") as caught:
         reranker(server).score(PAIRS[:1])
     assert "X-Other" not in str(caught.value)
 

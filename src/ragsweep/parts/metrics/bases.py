@@ -103,7 +103,7 @@ def name_at(name: str, cutoff: int | None) -> str:
     Raises ConfigError if the cutoff is below 1.
     """
     if cutoff is not None and cutoff < 1:
-        raise ConfigError(f"the cutoff of {name} must be at least 1, got {cutoff}")
+        raise ConfigError(f"metrics.{name}.cutoff must be at least 1, got {cutoff}")
     return name if cutoff is None else f"{name}_at_{cutoff}"
 
 
@@ -218,7 +218,7 @@ def reason_conversational(question: Question) -> str:
 def check_threshold(threshold: float, metric: str) -> float:
     """Return a threshold; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
-        raise ConfigError(f"the threshold of {metric} must be above 0 and at most 1, got {threshold}")
+        raise ConfigError(f"metrics.{metric}.threshold must be above 0 and at most 1, got {threshold}")
     return threshold
 
 

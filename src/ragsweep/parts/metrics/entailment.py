@@ -85,7 +85,8 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         chances = np.asarray(probabilities, dtype=np.float64)[:, self._entailment_class()]
         if not np.isfinite(chances).all():
             raise ConfigError(
-                f"{self.KEY}.model is {self.model!r}, which returned numbers that are not finite; try dtype=float32"
+                f"{self.KEY}.model is {self.model!r}, which returned numbers that are not finite; try"
+                f" {self.KEY}.dtype=float32"
             )
         return [float(chance) for chance in chances]
 

@@ -103,7 +103,7 @@ class JudgeSwayed(JudgeMetric):
 
     def __init__(self, judge: Judge, share: float = 0.25) -> None:
         if not 0 < share <= 1:
-            raise ConfigError(f"share must be above 0 and at most 1, got {share}")
+            raise ConfigError(f"metrics.{self.name}.share must be above 0 and at most 1, got {share}")
         super().__init__(judge)
         self.share = share
 

@@ -42,10 +42,11 @@ class _ByText(Proportion):
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")
+    name: str
 
     def __init__(self, threshold: float = 0.5) -> None:
         if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold must be between 0 and 1, got {threshold}")
+            raise ConfigError(f"metrics.{self.name}.threshold must be between 0 and 1, got {threshold}")
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:

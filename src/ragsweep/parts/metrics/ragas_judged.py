@@ -126,7 +126,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
     def __init__(self, judge: Judge, strictness: int = 3) -> None:
         if strictness < 1:
-            raise ConfigError(f"strictness must be at least 1, got {strictness}")
+            raise ConfigError(f"metrics.{self.name}.strictness must be at least 1, got {strictness}")
         super().__init__(judge)
         self.options = {"strictness": strictness}
         self.chats = strictness
@@ -177,8 +177,8 @@ class RagasAnswerCorrectness(RagasMetric):
     def __init__(self, judge: Judge, factuality: float = 0.75, similarity: float = 0.25, beta: float = 1.0) -> None:
         if min(factuality, similarity) < 0 or not factuality + similarity > 0 or not beta > 0:
             raise ConfigError(
-                f"factuality {factuality}, similarity {similarity} and beta {beta}: weights must be at least 0, not all"
-                " 0, and beta more than 0"
+                f"factuality and similarity must be at least 0, not both 0, and beta above 0, got {factuality},"
+                f" {similarity} and {beta}"
             )
         super().__init__(judge)
         self.options = {"weights": [float(factuality), float(similarity)], "beta": float(beta)}

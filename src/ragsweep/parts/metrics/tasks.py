@@ -93,6 +93,8 @@ class WeightedSum:
         higher_is_better: bool = True,
     ) -> None:
         self.name, self.unit, self.higher_is_better, self.constant = name, unit, higher_is_better, constant
+        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+            raise ConfigError(f"bounds: must be [LOWEST, HIGHEST], null for none, got {bounds!r}")
         self.bounds = (bounds[0], bounds[1])
         self.terms = {
             key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()

@@ -68,9 +68,9 @@ class Mlflow:
     def check(self) -> None:
         """Raise ConfigError for invalid settings, TrackingError if recording is clearly impossible; loads no MLflow."""
         if self.traces not in TRACES:
-            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
+            raise ConfigError(f"tracking.traces must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
-            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, got {self.tables!r}")
+            raise ConfigError(f"tracking.tables must be {' or '.join(TABLES)}, got {self.tables!r}")
         self._connection.check()
 
     def risk(self) -> str:
@@ -86,8 +86,8 @@ class Mlflow:
         """Return this location's registry of models, to read from. Raises InputError if the database does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
-            way = "name its location with --uri (golden harvest: traces=)"
-            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); {way}")
+            way_out = "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI"
+            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); {way_out}")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
 

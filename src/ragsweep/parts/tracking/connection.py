@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import socket
 import sqlite3
 import sys
@@ -19,12 +20,14 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.interruption import deadline, waiting_for
 from ragsweep.parts.tracking import runs
 from ragsweep.parts.tracking.database import (
+    ADDRESS,
     check_database,
     check_uri,
     create_tables,
     database_path,
     is_server,
     mask_uri,
+    mlflow_command,
     use_write_ahead_log,
 )
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-WAY_OUT = "set tracking.uri to a writable location, or tracking=none"
+WAY_OUT = f"check that it is writable, correct {ADDRESS}, or set tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
@@ -143,9 +146,10 @@ class Connection:
             else:
                 return self.experiment(name)
         if experiment.lifecycle_stage == "deleted":
+            place = f"MLFLOW_TRACKING_URI={shlex.quote(mask_uri(self.uri))} {mlflow_command()}"
             raise TrackingError(
-                f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; restore it with `mlflow '
-                f"experiments restore -x {experiment.experiment_id}`, or choose another with tracking.experiment"
+                f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; restore it with `{place} experiments '
+                f"restore -x {experiment.experiment_id}`, or choose another with tracking.experiment or --experiment"
             )
         return ids.setdefault(name, str(experiment.experiment_id))
 
@@ -192,8 +196,9 @@ class Connection:
 
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
-            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start it, correct tracking.uri, or set "
-            "tracking=none; `ragsweep sync` sends missed records"
+            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start it, correct {ADDRESS}, or set"
+            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends missed records (with --all"
+            " also those of tracking=none)"
         )
 
     @contextmanager

@@ -13,6 +13,9 @@ from urllib.request import url2pathname
 
 from ragsweep.core.errors import TrackingError
 
+ADDRESS = "tracking.uri, --uri or MLFLOW_TRACKING_URI"
+"""The settings that choose a tracking location, for messages."""
+
 
 def mask_uri(uri: str) -> str:
     """Mask the secrets in a URI, or in a text with URIs: user and password, and keys in the query."""
@@ -47,12 +50,15 @@ def check_uri(uri: str) -> None:
     """Raise TrackingError for a URI that MLflow rejects or that is not persistent."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
+        folder, new = local_folder(uri), "sqlite:///mlflow.db"
+        command = f"{mlflow_command()} migrate-filestore --source {folder} --target {new}"
+        moved = f"; `{command}` copies its runs" if folder and folder.is_dir() else ""
         raise TrackingError(
-            f"tracking.uri={mask_uri(uri)} is a folder of files, which mlflow 3.13 and later cannot write; use "
-            "sqlite:///mlflow.db (`mlflow migrate-filestore` moves old runs), or tracking=none"
+            f"{mask_uri(uri)}: MLflow reads this as a folder of files, which version 3.13 and later cannot write; set"
+            f" {ADDRESS} to {new}{moved}"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
-        raise TrackingError(f"tracking.uri={uri} is an in-memory database, which is not persistent; use a file")
+        raise TrackingError(f'"{uri}" names no file, so nothing is kept; set {ADDRESS} to sqlite:///mlflow.db')
 
 
 def local_folder(location: str) -> Path | None:
@@ -143,7 +149,7 @@ def _has_tables(uri: str, path: Path) -> bool:
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
             f"{mask_uri(uri)} contains tables of another program ({', '.join(tables[:3])} ...); "
-            "set tracking.uri to a separate database"
+            f"set {ADDRESS} to a separate database"
         )
     return bool(tables)
 
@@ -155,7 +161,4 @@ def describe_risk(uri: str) -> str:
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
     if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
         return ""
-    return (
-        f"{mask_uri(uri)}: the credentials for MLflow are sent unencrypted; use the server's https://"
-        " address as tracking.uri"
-    )
+    return f"{mask_uri(uri)}: the credentials for MLflow are sent unencrypted; use the server's https:// address"

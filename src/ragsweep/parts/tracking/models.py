@@ -84,7 +84,8 @@ class ModelRegistry:
                 else:
                     found = ModelVersion(version.name, str(version.version), dict(version.tags))
         if found is None:
-            raise InputError(f'{mask_uri(self.connection.uri)}: no model "{text}"; `ragsweep ship` registers one')
+            command = f"ragsweep ship RUN --name {name}{f' --alias {rest}' if sign == '@' else ''}"
+            raise InputError(f'{mask_uri(self.connection.uri)}: no model version "{text}"; register one: {command}')
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:

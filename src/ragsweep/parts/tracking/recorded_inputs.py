@@ -18,7 +18,9 @@ def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     place = absolute_uri(uri)
     path = database_path(place)
     if path and not path.exists():  # MLflow would create it
-        raise InputError(f"{path}: no such file (current folder: {Path.cwd()})")
+        raise InputError(
+            f"{path}: no such file (current folder: {Path.cwd()}); set traces=sqlite:///FILE or a server's address"
+        )
     connection = Connection.to(place)
     with connection.opened():
         client = connection.client
