@@ -21,7 +21,7 @@ CONNECT_TIMEOUT = 10
 """Timeout in seconds after which a server counts as unreachable."""
 
 _SCHEME = "postgresql"
-_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; it may be suspended"
+_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end it if it is suspended"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def check_url(url: str | None) -> str:
                 f"{WHERE}: PostgreSQL needs a driver, and none is installed; pip install 'psycopg[binary]'"
             )
         return f"{_SCHEME}+{drivers[0]}://{rest}"
-    if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
+    is_sqlite = scheme.partition("+")[0] == "sqlite"
+    if not separator or not (is_sqlite or is_postgresql(url)) or (is_sqlite and rest[:1] not in ("", "/")):
         raise HydraException(
             f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {str(url).partition('@')[0]!r};"
             " journal files are not supported: a torn last line makes them unreadable"
@@ -166,6 +167,9 @@ def _one_sentence(url: str) -> Iterator[None]:
         name = address.set(drivername=address.get_backend_name())
         raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as fault:
-        raise HydraException(f"{WHERE}: no such database can be opened: {type(fault).__name__}") from None
+        raise HydraException(
+            f"{WHERE}: not the URL of a database ({type(fault).__name__}); write"
+            " sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        ) from None
     except RuntimeError as fault:  # raised by Optuna for a database of another version
         raise HydraException(f"{WHERE}={url.rpartition('@')[2]}: {' '.join(str(fault).split())}") from None
