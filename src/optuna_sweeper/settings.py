@@ -59,6 +59,8 @@ class SearchSettings:
         rate = plain["max_failure_rate"]
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, got {rate!r}")
+        if not plain["lapse"] > 0:
+            raise HydraException(f"{_WHERE}.lapse: must be a number of seconds above 0, got {plain['lapse']!r}")
         sampler, params = plain["sampler"], plain["params"] or {}
         if not isinstance(sampler, Mapping):
             raise HydraException(

@@ -96,9 +96,12 @@ def _open_sqlite(address: str) -> Storage:
 
     name = _sqlite_file(address)
     path = Path(name).absolute()  # a job may change the working directory
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as fault:
+        raise HydraException(f"{WHERE}: cannot create {path}: {fault.strerror}; choose another file") from None
     lock = path.with_name(f"{path.name}.lock")
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:

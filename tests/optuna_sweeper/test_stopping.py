@@ -142,6 +142,7 @@ def settings(**changes: Any) -> SearchSettings:
         ({"direction": "up"}, "direction: must be minimize, maximize or a list of these"),
         ({"n_trials": 0}, "n_trials: must be a whole number of at least 1"),
         ({"max_failure_rate": 2}, "max_failure_rate: must be a share from 0 to 1"),
+        ({"lapse": 0.0}, "lapse: must be a number of seconds above 0"),
         ({"storage": "journal.log"}, "journal file"),
         ({"storage": "sqlite://study.db"}, "must be null, sqlite:///FILE"),
         ({"constraints": ["latency < 3"]}, "constraints: must be NAME <= NUMBER or NAME >= NUMBER"),

@@ -19,7 +19,7 @@ from ragsweep.sweep.composing.template import JobConfig
 def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
     """Shorten Hydra's message to one sentence, and add the nearest known name."""
     text = str(fault)
-    within = re.match(r"In '([^']+/[^']+)': ", text)
+    within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
     place = f"{within[1]}.yaml: " if within else ""
     if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # load: in a list, metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
@@ -64,7 +64,8 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
         if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
             return f"{line}: this sweeper has none; choose hydra/sweeper={'optuna' if 'sampler' in name else 'grid'}"
         if parent and not siblings and text.startswith("Could not override"):
-            return f"{line}: {parent} has no keys; set {parent}=..."
+            inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
+            return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
         start = f"{line}: " if line != name else place
         return f'{start}no key "{name}"{nearest(outermost, siblings)}{elsewhere}{added}'
     for line, override in zip(overrides, map(parse, overrides), strict=True):

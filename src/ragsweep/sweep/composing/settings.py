@@ -121,7 +121,8 @@ def check_config(plain: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid number among the settings of one config."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
-            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}")
+            hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else ""
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}{hint}")
     top_k, depth, threshold = plain["top_k"], plain["depth"], plain["evidence"]["threshold"]
     if top_k > depth:
         raise ConfigError(f"top_k={top_k} exceeds depth={depth}; raise depth, or lower top_k")
