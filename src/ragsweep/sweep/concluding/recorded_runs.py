@@ -36,7 +36,7 @@ def open_ledger(path: str) -> Ledger:
     """Open the ledger in a folder; raises InputError if there is none."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
-        raise InputError(f"{folder}: no ledger.db in this folder; specify the folder of store.path by --path FOLDER")
+        raise InputError(f"{folder}: no ledger.db in this folder; specify the folder of store.path with --path")
     return Ledger(folder)
 
 
