@@ -153,7 +153,11 @@ class SearchLoop:
             else:
                 self._check_failures(self.study.outcomes())
                 if (charged := self.study.count_charged()) < plan.n_trials:
-                    _log.warning("the space has no more than %d configs; n_trials=%d", charged, plan.n_trials)
+                    _log.warning(
+                        "no other config was found after %d, fewer than hydra.sweeper.n_trials=%d",
+                        charged,
+                        plan.n_trials,
+                    )
                 return
 
     def _check_failures(self, outcomes: Sequence[TrialOutcome]) -> None:
@@ -162,8 +166,8 @@ class SearchLoop:
         if failed > self.max_failure_rate * total:
             counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
             raise HydraException(
-                f"{failed} of {total} trials failed, but hydra.sweeper.max_failure_rate={self.max_failure_rate:g}:"
-                f" {counts}"
+                f"{failed} of {total} trials failed, more than hydra.sweeper.max_failure_rate="
+                f"{self.max_failure_rate:g} allows: {counts}; raise it to continue"
             )
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Iterator[Sequence[JobReturn]]:

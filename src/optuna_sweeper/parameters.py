@@ -150,7 +150,7 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
         raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}")
     texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
     if not texts:
-        raise HydraException(f"{where}: must have at least one value, got {override.input_line!r}")
+        raise HydraException(f"{where}: has no values, got {override.input_line!r}; a glob must match an option")
     return Categorical(tuple(texts))
 
 
@@ -160,18 +160,22 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     whole = all(isinstance(number, int) for number in (start, stop, step))
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        raise HydraException(f"{where}: has {max(count, 0)} values, got range({start},{stop},{step})")
+        few, many = "check its ends and the sign of its step", f"more than {MOST:,}; use a larger step or an interval"
+        way = few if count < 1 else many
+        raise HydraException(f"{where}: has {max(count, 0):,} values, got range({start},{stop},{step}); {way}")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
     low, high = sorted([float(start), float(last)])
     _check_limits(low, high, log, where)
     if log and not (whole and abs(step) == 1):
-        raise HydraException(f"{where}: tag(log, range(...)) must have step 1, got {step}; use an interval")
+        raise HydraException(
+            f"{where}: tag(log, range(...)) must have step 1, got {step}; omit tag(log, ...), or use an interval"
+        )
     return Numeric(low, high, None if log else abs(step), log, whole)
 
 
 def _check_limits(low: float, high: float, log: bool, where: str) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise HydraException(f"{where}: must go from a lower to a higher number, got {low} to {high}")
+        raise HydraException(f"{where}: must go from a lower to a higher number, both finite, got {low} to {high}")
     if log and low <= 0:
         raise HydraException(f"{where}: a logarithmic scale must begin above 0, got {low}")
 

@@ -104,4 +104,5 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
         try:
             return getattr(samplers, CLASSES[name])(seed=seed, **arguments)
         except TypeError as fault:
-            raise HydraException(f"hydra.sweeper.sampler: {str(fault).rpartition('() ')[2]}") from None
+            text = str(fault).rpartition("() ")[2]
+            raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]} {text}; remove or correct it") from None

@@ -9,8 +9,9 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from optuna_sweeper.parameters import parse_override
 from optuna_sweeper.race_loop import Race, check_race
-from optuna_sweeper.samplers import check_sampler
+from optuna_sweeper.samplers import CLASSES, GRID, check_sampler
 from optuna_sweeper.stopping import StopRule, read_stop
 from optuna_sweeper.storage import check_url
 from optuna_sweeper.trials import Constraint, read_constraints, read_directions
@@ -58,16 +59,21 @@ class SearchSettings:
         rate = plain["max_failure_rate"]
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, got {rate!r}")
+        if not plain["lapse"] > 0:
+            raise HydraException(f"{_WHERE}.lapse: must be a number of seconds above 0, got {plain['lapse']!r}")
         sampler, params = plain["sampler"], plain["params"] or {}
         if not isinstance(sampler, Mapping):
-            raise HydraException(f"{_WHERE}.sampler: choose one with hydra/sweeper/sampler=NAME, got {sampler!r}")
-        if not isinstance(params, Mapping):
-            raise HydraException(f"{_WHERE}.params: must be a mapping from keys to sweeps, got {params!r}")
+            raise HydraException(
+                f"{_WHERE}.sampler: must be chosen by hydra/sweeper/sampler=NAME, got {sampler!r}; known:"
+                f" {', '.join([*CLASSES, GRID])}"
+            )
         directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])
         check_sampler(sampler, len(directions), len(constraints))
         check_url(plain["storage"])
         if race and len(directions) > 1:
-            raise HydraException(f"{_WHERE}.race: a race compares a single number, but direction has {len(directions)}")
+            raise HydraException(
+                f"{_WHERE}.race: a race compares a single number, but direction has {len(directions)}; give one"
+            )
         unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(
             **{key: plain[key] for key in unchanged},
@@ -75,7 +81,7 @@ class SearchSettings:
             directions=directions,
             constraints=constraints,
             params=params,
-            enqueue=_read_enqueue(plain["enqueue"]),
+            enqueue=read_enqueue(plain["enqueue"]),
             max_failure_rate=float(rate),
             default=bool(plain["default"]),
             declared=None if plain.get("declared") is None else tuple(plain["declared"]),
@@ -88,12 +94,16 @@ class SearchSettings:
         )
 
 
-def _read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
+def read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
+    """Read the key ``enqueue``: lists of overrides. Raises HydraException for other values, and for swept values."""
     lists = setting or []
     if not isinstance(lists, list) or not all(
         isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
     ):
         raise HydraException(
-            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], got {setting!r}'
+            f'{_WHERE}.enqueue: must be lists of overrides such as [["a=1"], ["b=2", "c=3"]], got {setting!r}'
         )
+    for number, line in ((number, line) for number, lines in enumerate(lists) for line in lines):
+        if parse_override(line, where := f"{_WHERE}.enqueue[{number}]").is_sweep_override():
+            raise HydraException(f'{where}: "{line}" names several values; write a list of overrides for each')
     return tuple(map(tuple, lists))

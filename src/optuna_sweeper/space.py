@@ -82,8 +82,8 @@ class Space:
         endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
-                f"hydra/sweeper/sampler=grid: {', '.join(endless)} has infinitely many values;"
-                " use range(start,stop,step)"
+                f"hydra/sweeper/sampler=grid: cannot list the values of {', '.join(endless)}, a continuous or"
+                " logarithmic interval; write range(START,STOP,STEP)"
             )
         return self._points(self.parameters, {})
 
@@ -167,6 +167,8 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
 
     Raises HydraException for unreadable sweeps, unknown parents or values of parents, and cycles.
     """
+    if not isinstance(params or {}, Mapping):
+        raise HydraException(f"{PARAMS}: must be a mapping from keys to sweeps, got {params!r}")
     written: dict[str, tuple[Override, str]] = {}  # key -> the override, and its place
     conditions: dict[str, list[ParentCondition]] = {}
     for key, value in (params or {}).items():
@@ -258,7 +260,7 @@ def _read_condition(line: str, where: str) -> ParentCondition:
     else:
         values = (override.get_value_element_as_str(),)
     if values is None:
-        raise HydraException(f'{where}: must name values, got "{line}"')
+        raise HydraException(f'{where}: must name values, got "{line}"; write PARENT=VALUE or PARENT=VALUE,VALUE')
     return ParentCondition(override.get_key_element(), values)
 
 
@@ -274,7 +276,7 @@ def _check_condition(
     values = domains[condition.parent].listed()
     if values is None:
         raise HydraException(
-            f"{where}: {condition.parent} has infinitely many values; depend on a parameter with choices"
+            f"{where}: {condition.parent} is a continuous or logarithmic interval; depend on a parameter with choices"
         )
     unknown = [value for value in condition.values if value not in values]
     if unknown and not narrowed:

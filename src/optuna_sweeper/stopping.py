@@ -70,13 +70,17 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
         raise HydraException(f"{_WHERE}.by: sets the smallest improvement; also set {_WHERE}.patience")
     margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
     if margins is not None and len(margins) != objectives:
-        raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; specify one for each")
+        raise HydraException(f"{_WHERE}.by: must have one number per objective ({objectives}), got {len(margins)}")
     limits = budget if isinstance(budget, Mapping) else {"": budget}
     return StopRule(
         None if seconds is None else _limit(seconds, "seconds", 1e-9),
         patience,
         margins,
-        {str(name): _limit(each, f"budget.{name}", 0) for name, each in limits.items() if each is not None},
+        {
+            str(name): _limit(each, f"budget.{name}" if name else "budget", 0)
+            for name, each in limits.items()
+            if each is not None
+        },
     )
 
 

@@ -21,7 +21,7 @@ CONNECT_TIMEOUT = 10
 """Timeout in seconds after which a server counts as unreachable."""
 
 _SCHEME = "postgresql"
-_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; it may be suspended"
+_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end it if it is suspended"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def check_url(url: str | None) -> str:
                 f"{WHERE}: PostgreSQL needs a driver, and none is installed; pip install 'psycopg[binary]'"
             )
         return f"{_SCHEME}+{drivers[0]}://{rest}"
-    if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
+    is_sqlite = scheme.partition("+")[0] == "sqlite"
+    if not separator or not (is_sqlite or is_postgresql(url)) or (is_sqlite and rest[:1] not in ("", "/")):
         raise HydraException(
             f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {str(url).partition('@')[0]!r};"
             " journal files are not supported: a torn last line makes them unreadable"
@@ -95,9 +96,12 @@ def _open_sqlite(address: str) -> Storage:
 
     name = _sqlite_file(address)
     path = Path(name).absolute()  # a job may change the working directory
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as fault:
+        raise HydraException(f"{WHERE}: cannot create {path}: {fault.strerror}; choose another file") from None
     lock = path.with_name(f"{path.name}.lock")
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:
@@ -166,6 +170,9 @@ def _one_sentence(url: str) -> Iterator[None]:
         name = address.set(drivername=address.get_backend_name())
         raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as fault:
-        raise HydraException(f"{WHERE}: no such database can be opened: {type(fault).__name__}") from None
+        raise HydraException(
+            f"{WHERE}: not the URL of a database ({type(fault).__name__}); write"
+            " sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        ) from None
     except RuntimeError as fault:  # raised by Optuna for a database of another version
         raise HydraException(f"{WHERE}={url.rpartition('@')[2]}: {' '.join(str(fault).split())}") from None

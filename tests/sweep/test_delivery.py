@@ -160,7 +160,7 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
 
     returned = machines.collect(damages)
     assert statuses(returned) == [JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.COMPLETED]
-    with pytest.raises(RagsweepError, match="the outcome of job 1 is unreachable"):
+    with pytest.raises(RagsweepError, match="the outcome of config #2 cannot be read from "):
         _ = returned[1].return_value
     faults = [text.partition(": ")[2] for text in warnings]
     assert faults == ["the outcome does not match its digest; the job will be repeated"]

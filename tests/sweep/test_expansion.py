@@ -60,7 +60,7 @@ def test_equal_sets_of_overrides_run_once() -> None:
         ("a=1", "hydra.sweeper.cases: must be null or a list of cases, got 'a=1'; write each case as a list"),
         ([], "hydra.sweeper.cases: must be null or a list of cases, got []"),
         ({"a": 1}, "hydra.sweeper.cases: must be null or a list of cases"),
-        ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, got 'b=2'; write [b=2]"),
+        ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, got 'b=2'; write [\"b=2\"]"),
         ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, got {'b': 2}; write [\"b=2\"]"),
         ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or remove the case"),
         ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is not an override; quote an override with commas: "k=2,4"'),
@@ -75,6 +75,11 @@ def test_a_bad_case_is_one_sentence_with_its_number_and_the_way_out(cases: Any, 
         expand([], None, cases)
     assert str(fault.value).startswith(message)
     assert len(str(fault.value).splitlines()) == 1
+
+
+def test_params_that_are_no_mapping_are_refused() -> None:
+    with pytest.raises(HydraException, match=r"hydra\.sweeper\.params: must be a mapping from keys to swept values"):
+        expand([], ["top_k=3"])  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(0, 30)), st.none() | st.integers(1, 5))

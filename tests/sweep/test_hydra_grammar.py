@@ -103,8 +103,13 @@ def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_
     (tmp_path / "retriever" / "hybrid_own.yaml").write_text("defaults: [bm25]\n")
     command = read_command(["retriever=glob(hybrid*)"], multirun=True, config_dir=str(tmp_path))
     assert [job[0] for job in command.jobs] == [HYBRIDS[0], "retriever=hybrid_own", HYBRIDS[1]]
-    with pytest.raises(ConfigError, match=r"glob\(x\*\): matches no option; known: bm25, "):
+    with pytest.raises(ConfigError, match=r"glob\(x\*\)\": the pattern matches no option; known: bm25, "):
         read(["retriever=glob(x*)"], multirun=True)
+
+
+@pytest.mark.parametrize("line", ["hydra.sweeper.params={top_k: '3,4'}", "+hydra.sweeper.params.top_k='3,4'"])
+def test_swept_values_of_a_grid_may_be_typed_as_params(line: str) -> None:
+    assert read([line], multirun=True).jobs == (("top_k=3",), ("top_k=4",))
 
 
 def test_a_search_reads_a_pattern_as_the_options_that_match() -> None:
@@ -112,7 +117,7 @@ def test_a_search_reads_a_pattern_as_the_options_that_match() -> None:
     assert {line for job in command.jobs for line in job if line.startswith("retriever=")} == set(HYBRIDS)
 
 
-@pytest.mark.parametrize("line", ["llm=null", "~llm", "~llm=none", "tracking=null"])
+@pytest.mark.parametrize("line", ["llm=null", "~llm", "~llm=none", "tracking=null", "retriever=3", "sweeps=null"])
 def test_a_group_without_an_option_is_refused(line: str) -> None:
     with pytest.raises(ConfigError) as fault:
         read([line], multirun=False)

@@ -209,7 +209,9 @@ def test_nothing_asked_drops_nobody() -> None:
 
 
 def test_scores_beyond_the_bounds_are_refused() -> None:
-    with pytest.raises(InputError, match=r"1.5 apart, but spread is 1: use the metric's highest"):
+    with pytest.raises(
+        InputError, match=r"1.5 apart, but spread, the width of the metric's bounds, is 1; correct the bounds"
+    ):
         Betting().decide({"a": [0.0, 1.5], "b": [0.0, 0.0]})
     assert Betting(spread=2).decide({"a": [0.0, 1.5], "b": [0.0, 0.0]}).dropped == ()
     with pytest.raises(InputError, match="clusters of 1 questions"):

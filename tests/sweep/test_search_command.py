@@ -24,8 +24,24 @@ RUNS = "SELECT number, value_json FROM trials JOIN trial_user_attributes USING (
 REFUSED = {
     "hydra.sweeper.direction=minimize": "objective=context_ndcg is better when higher",
     "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
+    "hydra.sweeper.constraints='mrr <= 1'": "hydra.sweeper.constraints: must be a list such as",
+    "hydra.sweeper.stop={budget: 3}": "hydra.sweeper.stop.budget: must name a limit (calls, tokens, money)",
     "reranker=none,late_interactoin": "late_interaction",
 }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("hydra.sweeper.enqueue=[3]", r"hydra\.sweeper\.enqueue: must be lists of overrides"),
+        ("hydra.sweeper.params=[3]", r"hydra\.sweeper\.params: must be a mapping"),
+        ("hydra/sweeper/sampler=grid", r"sampler=grid: cannot list the values of retriever\.k1"),
+        ("baseline=top_kk=3", r'baseline: top_kk=3: no key "top_kk"'),
+    ],
+)
+def test_settings_of_a_search_are_checked_before_it_begins(line: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read([*SMALL[1:], "retriever=bm25", line], multirun=True)
 
 
 def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

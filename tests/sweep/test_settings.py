@@ -7,10 +7,12 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.parts.metrics import ContextRecall
+from ragsweep.sweep.composing.compose import main_config
 from ragsweep.sweep.composing.settings import (
     check_command,
     check_config,
     check_constraints,
+    check_form,
     check_labels_measured,
     check_shown,
     read_sweep_labels,
@@ -24,6 +26,7 @@ from support.commands import composed
         ("top_k=0", "top_k: must be a whole number of at least 1, got 0"),
         ("depth=true", "depth: must be a whole number of at least 1, got True"),
         ("seed=-1", "seed: must be a whole number of at least 0, got -1"),
+        ("top_k=5.0", "top_k: must be a whole number of at least 1, got 5.0; in a search write int(interval(...))"),
         ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
         ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
         ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, got nan"),
@@ -61,6 +64,25 @@ def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, faul
         check_command(composed(override).values)
     assert str(raised.value).startswith(fault)
     check_command(composed().values)
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ("~top_k", "top_k: requires a value; omit ~top_k"),
+        ("~evidence.threshold", "evidence.threshold: requires a value; omit ~evidence.threshold"),
+        ("metrics=[]", "metrics: requires a value; set metrics=..."),
+        ("store=x", "store: must be a mapping (path, worker_path, stages, remote), got 'x'"),
+        ("evidence=null", "evidence: must be a mapping (threshold), got None"),
+        ("budget=3", "budget: must be a mapping (calls, tokens, money), got 3"),
+        ("headline=null", "headline: must be a list of metrics, [NAME, ...], got None"),
+    ],
+)
+def test_a_setting_that_is_missing_or_of_another_form_is_an_error(override: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_form(composed(override).values, main_config())
+    assert str(raised.value).startswith(fault)
+    check_form(composed("budget=null").values, main_config())
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,15 @@ from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.ray_shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
+from ragsweep.sweep.composing.compose import main_config
 from ragsweep.sweep.composing.search_settings import trial_names
-from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.composing.settings import (
+    check_command,
+    check_form,
+    check_labels_measured,
+    check_shown,
+    read_sweep_labels,
+)
 from ragsweep.sweep.concluding.recorded_baseline import find_recorded
 from ragsweep.sweep.racing.betting import WHERE
 from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
@@ -51,11 +58,13 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 
     Loads no dataset and no model. Raises ConfigError, or InputError for unreadable labels.
     """
+    for values in configs:
+        check_form(values, main_config())
     check_command(configs[0])
     # The location of results cannot differ within a sweep, or they would not be found again.
     for key in ("store", "tracking", "compute"):
         if any(values[key] != configs[0][key] for values in configs):
-            raise ConfigError(f"{key}: cannot differ within a sweep")
+            raise ConfigError(f"{key}: cannot differ within a sweep; run one command for each value")
     check_compute(configs[0]["compute"], command.in_process or not command.multirun)
     return read_sweep_labels(configs)
 
@@ -113,7 +122,7 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
     if session.evaluator.executor.store is None:
         raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
     if len(names := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"{WHERE}: a race compares a single number, but objective names {len(names)}")
+        raise ConfigError(f"{WHERE}: a race compares a single number, but objective has {len(names)} metrics; name one")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
             f"{WHERE}: drops configs by the objective alone, and could drop all that meet"

@@ -105,7 +105,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         context.ledger.names.check_free(name, "", job.experiment.signature)
         job.name = f"{name}: {job.name}"
     if context.labels:
-        context.terminal.line("note", "judge.labels correct a sweep; for one config use ragsweep judge calibrate")
+        instead = "ragsweep judge calibrate LABELS --run RUN"
+        context.terminal.line("note", f"judge.labels corrects a sweep only; for one config use {instead}")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
@@ -116,7 +117,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         if fault := exception_of(ended):
             raise fault
     except TrackingError as fault:  # the tracker was reachable at the start, and the result is in the ledger
-        print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
+        print(f"ragsweep: in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later", file=sys.stderr)
         return 1
     except (Partial, TargetsMissed):  # the table shows it
         return 1

@@ -29,7 +29,7 @@ def read_overrides(declared: object) -> list[str] | None:
     except (ValueError, HydraException) as fault:
         raise ConfigError(f"{BASELINE}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
     if several:
-        raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}")
+        raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}; give one value")
     return lines
 
 
@@ -43,7 +43,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     configs = [job.config for job in made]
     declared = configs[0].values[BASELINE]
     if any(config.values[BASELINE] != declared for config in configs):
-        raise ConfigError(f"{BASELINE}: cannot differ within a sweep")
+        raise ConfigError(f"{BASELINE}: cannot differ within a sweep; give it one value")
     if declared is None or not command.multirun:
         return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):

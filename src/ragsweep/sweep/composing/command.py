@@ -18,8 +18,8 @@ from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder
-from ragsweep.sweep.composing.composition_errors import compose, one_sentence
-from ragsweep.sweep.composing.config_files import is_deep
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence, wants_option
+from ragsweep.sweep.composing.config_files import DEPTH, is_deep
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
@@ -127,13 +127,17 @@ def read_command(
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
     for override in filter(lambda override: override.is_sweep_override(), parsed):
         if not multirun:
-            raise ConfigError(f'"{override.input_line}" names several values: add -m to sweep over them')
+            is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
+            added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
+            raise ConfigError(f'"{override.input_line}" names several values: add {added} over them')
         if override.is_hydra_override():
-            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, got "{override.input_line}"')
+            key, searched = override.key_or_group, str(override.input_line).partition("hydra.sweeper.params.")[2]
+            instead = f"write {searched}" if searched else "give it one value"
+            raise ConfigError(f'{key}: cannot differ within a sweep, got "{override.input_line}"; {instead}')
+    if (longest := sweeper.get("max_batch_size")) is not None and longest < 1:
+        raise ConfigError(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {longest}")
     task = tuple(_task_lines(parsed))
-    command = Command(
-        tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, sweeper.get("max_batch_size")
-    )
+    command = Command(tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, longest)
     if not multirun:
         return command
     command, target = replace(command, race=sweeper.get("race")), str(sweeper["_target_"])
@@ -190,7 +194,9 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 
 
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
-    """Raise ConfigError if a group of the shipped config has no option: ``llm=null``, ``~llm``."""
+    """Raise ConfigError if a group has no option: ``llm=null``, ``~llm``, ``+experiment=x`` without its folder."""
+    lines = [str(override.input_line) for override in parsed]
+    packaged = any("pkg://" in line for line in lines)
     for override in parsed:
         group = override.key_or_group
         if (
@@ -198,10 +204,10 @@ def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
             and group != "hydra"
             and (config_folder() / group).is_dir()
         ):
-            known = composer.options([])(group)
-            without = f"; {group}=none disables it" if "none" in known else ""
+            raise ConfigError(wants_option(str(override.input_line), group, composer))
+        if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
-                f"{override.input_line}: {group} takes one of its options{without}; known: {', '.join(known)}"
+                f"{override.input_line}: no folder conf/experiment here; --config-dir FOLDER adds another"
             )
 
 
@@ -211,16 +217,19 @@ def _task_lines(overrides: Iterable[Override]) -> list[str]:
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
     for line in filter(is_deep, overrides):
-        raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
+        raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested more than {DEPTH} levels deep")
     return [_parse_one(line) for line in overrides]
 
 
 def _parse_one(line: str) -> Override:
+    key, mark, value = line.partition("=")
+    if not key.lstrip("+~"):
+        raise ConfigError(f'cannot read "{line}": the key is missing; write KEY=VALUE')
     try:
         return parse(line)
     except HydraException as fault:
-        key, mark, value = line.partition("=")
         quoted = f"; to take the value as it is, quote it: '{key}=\"{value}\"'" if mark and '"' not in value else ""
+        quoted = quoted if mark else "; write KEY=VALUE"
         raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}{quoted}") from None
 
 
@@ -251,6 +260,8 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
+    from optuna_sweeper.samplers import GRID
+    from optuna_sweeper.settings import read_enqueue
     from optuna_sweeper.space import merge_overrides, read_space
     from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
 
@@ -259,9 +270,14 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
     space = read_space(task, settings["params"], command.composer.loader)
+    if isinstance(settings["sampler"], Mapping) and settings["sampler"].get("name") == GRID:
+        space.points()  # rejects a continuous parameter
     composed = trial_composer(command, "", OmegaConf.create)
-    zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
-    enqueued = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
+    try:
+        zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
+    except ConfigError as fault:
+        raise ConfigError(f"baseline: {fault}") from None
+    enqueued = [merge_overrides(space.fixed, lines) for lines in read_enqueue(settings["enqueue"])]
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
     note = f"the declared baseline is not in the space: {zero.outside}; trial 0 is the space's own default config"
     numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -33,6 +35,15 @@ def config_folder() -> Path:
     package = Path(__file__).resolve().parent.parent.parent
     packaged = package / "conf"
     return packaged if packaged.is_dir() else package.parent.parent / "conf"
+
+
+@cache
+def main_config() -> Mapping[str, Any]:
+    """Return the shipped main config as written, with "" for each group that every config has a part of."""
+    content = yaml.safe_load((config_folder() / f"{CONFIG}.yaml").read_text(encoding="utf-8"))
+    entries = [entry for entry in content.pop("defaults") if isinstance(entry, Mapping)]
+    groups = {str(key): "" for entry in entries for key in entry if key not in ("sweeps", "task") and " " not in key}
+    return {**groups, **{key: value for key, value in content.items() if key != "hydra"}}
 
 
 class Policy(Protocol):
@@ -174,8 +185,11 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
 
 def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
     """Compose a config with its node ``hydra``, which lists the overrides as typed."""
-    with hydra_initialized():
-        config = compose(name, list(searched), return_hydra_config=True)
+    try:
+        with hydra_initialized():
+            config = compose(name, list(searched), return_hydra_config=True)
+    except (AssertionError, AttributeError, TypeError, ValueError) as fault:  # Hydra does not check all types
+        raise HydraException(f"{' '.join(lines)}: Hydra cannot apply one of these: {fault}") from fault
     if list(searched) != list(lines):
         with read_write(config):
             config.hydra.searchpath = _search_path(lines)

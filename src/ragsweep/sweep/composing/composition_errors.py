@@ -12,40 +12,75 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.template import JobConfig
 
 
 def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
     """Shorten Hydra's message to one sentence, and add the nearest known name."""
     text = str(fault)
+    within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
+    place = f"{within[1]}.yaml: " if within else ""
     if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # load: in a list, metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
         files = [file for folder in composer.folders(overrides) for file in (folder / group).glob("*.yaml") if group]
         if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE) or sorted(file.stem for file in files):
             folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
             searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
-            return f"{group}={name}: no such option{nearest(name, known)}{searched}"
+            return f"{place}{group}={name}: no such option{nearest(name, known)}{searched}"
         groups = sorted(path.name for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra")
-        return f'"{option.group(1)}": no such group{nearest(group or name, groups)}'
+        return f'{place}"{option.group(1)}": no such group{nearest(group or name, groups)}'
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
         line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))
         return f"{line}: {there.group(1)} exists already; omit the +"
-    if unknown := re.search(r"Could not override '([^']+)'", text):
+    if twice := re.search(r"Multiple values for (\S+)\.|(\S+) appears more than once in the final defaults", text):
+        group = twice[1] or twice[2]
+        if line := next((line for line in overrides if line.startswith(f"+{group}=")), ""):
+            return f"{line}: {group} has an option already; omit the +"
+        return f'{group}: has two options; in the defaults of your config write "override /{group}: OPTION"'
+    if text.startswith("Error merging override ") and fault.__cause__:
+        return f"{text.removeprefix('Error merging override ')}: {str(fault.__cause__).splitlines()[0]}"
+    if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
         name = unknown.group(1)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
         keys = _keys(overrides, composer, name.startswith("hydra."))
+        if name in keys and text.startswith("Could not delete"):
+            return f"{line}: {name} has no value; omit {line}"
         if name in keys:  # the fault is inside the value
-            inside = ", ".join(key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}."))
-            return f"{line}: {name} has no such keys; known: {inside}; add others with +{name}.KEY=..."
+            below = [key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")]
+            known = [key for key in below if "." not in key]
+            holds_parts = "_target_" not in known and any(key.endswith("._target_") for key in below)
+            added = f"; add others with +{name}.KEY=..." if holds_parts else ""
+            return f"{line}: {name} has no such keys; known: {', '.join(known)}{added}"
         outermost = name
         while (parent := outermost.rpartition(".")[0]) and parent not in keys:
             outermost = parent
         siblings = [key for key in keys if key.rpartition(".")[0] == parent]
+        if name.startswith("hydra/"):
+            siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
         holders = _options_with(outermost, composer.folders(overrides))
         elsewhere = f"; options that have it: {', '.join(holders)}" if holders else ""
         added = f"; conf/{line.replace('=', '/')}.yaml is added by +{line}" if name == "experiment" else ""
-        return f'{line}: no key "{name}"{nearest(outermost, siblings)}{elsewhere}{added}'
+        if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
+            return f"{line}: this sweeper has none; choose hydra/sweeper={'optuna' if 'sampler' in name else 'grid'}"
+        if parent and not siblings and text.startswith("Could not override"):
+            inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
+            return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
+        start = f"{line}: " if line != name else place
+        return f'{start}no key "{name}"{nearest(outermost, siblings)}{elsewhere}{added}'
+    for line, override in zip(overrides, map(parse, overrides), strict=True):
+        value, group = override.value(), override.key_or_group
+        is_group = group == "sweeps" or composer.is_group(group, overrides)
+        if is_group and not all(isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
+            return wants_option(line, group, composer)
     return " ".join(text.split())
+
+
+def wants_option(line: str, group: str, composer: Composer) -> str:
+    """Return the message for an override that sets a group to something other than one of its options."""
+    known = composer.options([])(group)
+    without = f"; {group}=none disables it" if "none" in known else ""
+    return f"{line}: {group} takes one of its options{without}; known: {', '.join(known)}"
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
@@ -58,7 +93,7 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
     """List all keys of the config with the chosen options of groups that exist."""
-    chosen = [line for line in overrides if "." not in line.partition("=")[0]]
+    chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         template = composer.template(chosen)
     except (HydraException, OmegaConfBaseException):

@@ -47,8 +47,10 @@ def check_file(path: Path) -> str:
         mark = fault.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
         raise ConfigError(f"{place}: {fault.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
-        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(fault).split())}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(fault).split())}; save it as UTF-8") from None
+    except OSError as fault:
+        raise ConfigError(f"{path}: cannot be read: {fault.strerror}") from None
     return text
 
 
@@ -59,20 +61,20 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
-            raise ConfigError(f'{place}: a config has plain values only, got "{tag}"')
+            raise ConfigError(f'{place}: a config has plain values only, got "{tag}"; remove the tag')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise ConfigError(f'{place}: "*{event.anchor}" is recursive or undefined')
+                raise ConfigError(f'{place}: "*{event.anchor}" is recursive, or "&{event.anchor}" is not above it')
             count += sizes[event.anchor]
             repeated += sizes[event.anchor]
             if repeated > REPEATED:
-                raise ConfigError(f"{place}: aliases expand to more than {REPEATED} values")
+                raise ConfigError(f"{place}: aliases expand to more than {REPEATED:,} values; use fewer")
         elif isinstance(event, yaml.CollectionStartEvent):
             sizes.pop(event.anchor, None)
             opened.append((event.anchor, count))
             count += 1
             if len(opened) > DEPTH:
-                raise ConfigError(f"{place}: nested more than {DEPTH} levels deep")
+                raise ConfigError(f"{place}: nested more than {DEPTH} levels deep; use fewer levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = opened.pop()
             if anchor:
@@ -82,7 +84,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
             if event.anchor:
                 sizes[event.anchor] = 1
             if is_deep(event.value):
-                raise ConfigError(f"{place}: brackets are nested more than {DEPTH} levels deep")
+                raise ConfigError(f"{place}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
 
 
 def is_deep(text: str) -> bool:

@@ -135,9 +135,10 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         elif target:
             before = known.get(key, (place, target))
             if before[1] != target:
+                first = f"put ~metrics.{key} before it, or " if place == "the command line" else ""
                 raise ConfigError(
-                    f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; one would replace the"
-                    " other, so give one of them another key and another name"
+                    f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; {first}give one of"
+                    " them another key, and another name if both have the same"
                 )
             known[key] = place, target
 
@@ -196,7 +197,7 @@ class ConfigPolicy:
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
-            raise ConfigError("config: the chain of interpolations is too long") from None
+            raise ConfigError("config: a chain of interpolations is too long; write some values out") from None
         add_secrets(self._secrets, template.config)
         _refuse_leaks(template.written)
         self._refuse_names(_names(template))
@@ -210,7 +211,7 @@ class ConfigPolicy:
         """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
         for where, text in texts:
             if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
-                raise ConfigError(f"{where}: contains a secret, but names are stored; choose another name")
+                raise ConfigError(f"{where}: contains a secret, but it is stored; choose another value")
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
@@ -249,7 +250,10 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
             continue
         if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
-                raise ConfigError(f"{where}: {name} is a secret, but the value of {where} is stored")
+                raise ConfigError(
+                    f"{where}: {name} is a secret, but the value of {where} is stored; use another variable, or rename"
+                    f" {name} if it is not secret"
+                )
 
 
 def _refuse_targets(template: Template) -> bool:
@@ -288,9 +292,14 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
     for where, value in [*written, ("", tree)]:
         if weigh(where, value) > HEAVIEST + 2 * len(written):
-            raise ConfigError(f"{where or 'config'}: resolved, it would have more than {HEAVIEST} values")
+            raise ConfigError(
+                f"{where or 'config'}: resolved, it would have more than {HEAVIEST + 2 * len(written):,} values; use"
+                " fewer interpolations"
+            )
     if nested > NESTED:
-        raise ConfigError(f"config: {nested} interpolations inside interpolations; write some of them out")
+        raise ConfigError(
+            f"config: has {nested} interpolations inside interpolations, more than {NESTED}; write some of them out"
+        )
 
 
 def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ CASES = "hydra.sweeper.cases"
 MOST = 100_000
 """Maximum number of jobs in a sweep; more indicate a mistyped range, or an attack."""
 
-_WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
+_WAY_OUT = 'write each case as a list of overrides, for example [["top_k=3", "depth=50,100"]]'
 
 
 class JobCase(NamedTuple):
@@ -52,6 +52,8 @@ def expand(
 
     Raises HydraException for unreadable overrides, intervals, cases that are not lists of overrides, and too many jobs.
     """
+    if not isinstance(params or {}, Mapping):
+        raise HydraException(f"hydra.sweeper.params: must be a mapping from keys to swept values, got {params!r}")
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
     last = _read(typed, "", options)
     jobs: list[JobCase] = []
@@ -60,7 +62,7 @@ def expand(
         keys = tuple(override.key_or_group for override in own)
         jobs += [JobCase(job, number, keys) for job in _product([*general, *own, *last])]
         if len(jobs) > MOST:
-            raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
+            raise HydraException(f"{CASES}: make more than {MOST:,} jobs; name fewer values")
     if not once:
         return jobs
     first: dict[frozenset[str], JobCase] = {}
@@ -78,7 +80,8 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     for number, case in enumerate(cases):
         where = f"{CASES}[{number}]"
         if not isinstance(case, list):
-            given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, case)
+            line = case if isinstance(case, str) and "=" in case else "KEY=VALUE"
+            given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, f'"{line}"')
             raise HydraException(f"{where}: must be a list of overrides, got {given!r}; write [{lines}]")
         if not case:
             raise HydraException(f"{where}: is empty; name at least one override, or remove the case")
@@ -92,7 +95,7 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
 
 
 def _as_lines(case: Mapping[Any, Any]) -> str:
-    return ", ".join(f'"{key}={value}"' for key, value in case.items())
+    return ", ".join(f'"{key}={"null" if value is None else value}"' for key, value in case.items())
 
 
 def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
@@ -104,7 +107,10 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
         except HydraException as fault:
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise HydraException(f'{start}"{line}": a grid accepts choices and ranges, but no intervals')
+            raise HydraException(
+                f'{start}"{line}": a grid accepts choices and ranges, but no intervals; write range(START,STOP), or'
+                " choose hydra/sweeper=optuna"
+            )
         overrides.append(override)
     return overrides
 
@@ -119,5 +125,5 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
         else:
             choices[key] = [f"{key}={override.get_value_element_as_str()}"]
         if math.prod(map(len, choices.values())) > MOST:
-            raise HydraException(f'"{override.input_line}": makes more than {MOST} jobs; name fewer values')
+            raise HydraException(f'"{override.input_line}": makes more than {MOST:,} jobs; name fewer values')
     return itertools.product(*choices.values())

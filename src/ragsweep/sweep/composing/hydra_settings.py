@@ -113,16 +113,15 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 def check_search_path(path: str) -> None:
     """Raise ConfigError for an interpolation or an untrusted package in a search path entry: Hydra imports packages."""
     if "${" in path:
-        raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations')
+        raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations; write the path out')
     if "://" not in path:
         return
     scheme, _, name = path.partition("://")
     package = name.partition("/")[0]
     if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
         return
-    raise ConfigError(
-        f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER, or trust the package: {TRUSTED}={package}'
-    )
+    trusted = f", or trust the package by the environment variable {TRUSTED}={package}" if scheme == "pkg" else ""
+    raise ConfigError(f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER{trusted}')
 
 
 def check_hydra(settings: Mapping[str, Any]) -> None:
@@ -133,7 +132,10 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)
     if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
-        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, got {folder!r}")
+        raise ConfigError(
+            f"hydra.launcher.submitit_folder: must lie in the sweep's folder, got {folder!r}; write"
+            " ${hydra.sweep.dir}/NAME"
+        )
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
         raise ConfigError(
@@ -149,14 +151,16 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
                 " run the command"
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
-        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}")
+        raise ConfigError(
+            f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}; write its name"
+        )
     known = ("launcher", "sweeper", "callbacks")
     check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
 
 
 def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) -> None:
     if not isinstance(plugin, Mapping):
-        raise ConfigError(f"{where}: needs a _target_, got {plugin!r}")
+        raise ConfigError(f"{where}: needs a _target_, got {plugin!r}; choose {where.replace('.', '/')}=NAME instead")
     target = str(plugin.get("_target_"))
     values = {key: value for key, value in plugin.items() if key != "_target_"}
     check_targets(values, where)
@@ -180,7 +184,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
                 " command"
             )
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be one word, got {value!r}")
+            raise ConfigError(f"{where}.{name}: must be one word of letters, digits and .,:=*@%+-_, got {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, got {value!r}")
 
@@ -217,7 +221,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
     if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
-        raise ConfigError(f'{where}: "{value}" is not a logging class{nearest(str(value), LOG_CLASSES)}')
+        raise ConfigError(f'{where}: "{value}" is not a permitted class{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
         allowed = " and ".join(sorted(STREAMS))
         raise ConfigError(f'{where}: "{value}" refers to a Python object; only {allowed} are allowed')

@@ -27,5 +27,5 @@ def expand_glob(line: str, options: Options) -> str:
     if not isinstance(pattern, Glob):
         return line
     if not (found := pattern.filter(known)):
-        raise HydraException(f"{line}: matches no option; known: {', '.join(known) or 'none'}")
+        raise HydraException(f"the pattern matches no option; known: {', '.join(known) or 'none'}")
     return f"{override.get_key_element()}={','.join(found)}"

@@ -18,6 +18,9 @@ from ragsweep.stats.choice import COSTS
 BASELINE = "baseline"
 """The config key of the declared baseline."""
 
+_NULLABLE = ("answer_headline", "budget", "constraints", "recommend", "success")
+"""Mappings and lists of the main config that may be null."""
+
 
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number; true and false are not."""
@@ -35,10 +38,26 @@ def read_number(declared: object) -> int | None:
     return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
 
+def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a missing key of the ``main`` config, or another value where it has a mapping or a list."""
+    for key, shipped in main.items():
+        if key not in values:
+            raise ConfigError(f"{key}: requires a value; " + (f"omit ~{key}" if shipped != "" else f"set {key}=..."))
+        value = values[key]
+        if not isinstance(shipped, dict | list) or (value is None and key in _NULLABLE):
+            continue
+        if not isinstance(value, type(shipped)):
+            form = f"mapping ({', '.join(shipped)})" if isinstance(shipped, dict) else "list of metrics, [NAME, ...]"
+            raise ConfigError(f"{key}: must be a {form}, got {value!r}; omit it, or correct it")
+        missing = sorted({*shipped} - {*value}) if isinstance(shipped, dict) and key not in _NULLABLE else []
+        if missing:
+            raise ConfigError(f"{key}.{missing[0]}: requires a value; omit ~{key}.{missing[0]}")
+
+
 def check_command(values: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid setting of the whole command."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
-        raise ConfigError(f"finalists: must be a whole number, 0 for none, got {values['finalists']!r}")
+        raise ConfigError(f"finalists: must be a whole number of at least 0, got {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):
         raise ConfigError(f"progress: must be questions, or null, got {values['progress']!r}")
     if values["plan"] not in (True, False, "json"):
@@ -47,7 +66,8 @@ def check_command(values: Mapping[str, Any]) -> None:
         raise ConfigError(f"rerun: must be true or false, got {values['rerun']!r}")
     if values["questions"]["until"] is not None:
         raise ConfigError(
-            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
+            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); omit it; dataset.limit draws"
+            " a sample"
         )
     for key in ("timeout", "max_failures"):
         value = values[key]
@@ -59,11 +79,11 @@ def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -
     """Raise ConfigError if ``name`` or ``by`` is invalid or differs within a sweep; ``by`` must be in ``labels``."""
     for key in ("name", "by"):
         if any(config[key] != configs[0][key] for config in configs):
-            raise ConfigError(f"{key}: cannot differ within a sweep")
+            raise ConfigError(f"{key}: cannot differ within a sweep; give it one value")
     if configs[0]["name"] is not None:
         check_name(configs[0]["name"])
     if (by := configs[0]["by"]) is not None and by not in labels:
-        known = f"; known: {', '.join(labels)}" if labels else ": no label has 2 to 40 values"
+        known = f"; known: {', '.join(labels)}" if labels else ": no label has 2 to 40 values; omit by"
         raise ConfigError(f'by: no label "{by}" divides these questions{known}')
 
 
@@ -101,7 +121,8 @@ def check_config(plain: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid number among the settings of one config."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
-            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}")
+            hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else ""
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}{hint}")
     top_k, depth, threshold = plain["top_k"], plain["depth"], plain["evidence"]["threshold"]
     if top_k > depth:
         raise ConfigError(f"top_k={top_k} exceeds depth={depth}; raise depth, or lower top_k")
@@ -142,7 +163,8 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
         raise ConfigError(
             f'no question of "{dataset.name}" has evidence, and {len(lacking)} metrics need it'
-            f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
+            f" ({', '.join([*lacking[:3], *['...'] * (len(lacking) > 3)])}); label evidence, or choose"
+            " metrics=unlabelled"
         )
     return tuple(metrics.values())
 
@@ -155,4 +177,5 @@ def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) 
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ConfigError(f"constraints.{name}: must be a number above 0, or null, got {limit!r}")
         if limit is not None and name not in metrics:
-            raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')
+            way = "choose an llm, which adds it" if name == "cost_per_1000" else f"set constraints.{name}=null"
+            raise ConfigError(f'constraints.{name}: no metric "{name}" is measured; {way}')

@@ -171,6 +171,6 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
     except RecursionError:
-        raise ConfigError("config: an interpolation is circular") from None
+        raise ConfigError("config: an interpolation is circular; write one of its values out") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}

@@ -80,7 +80,9 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
     yield from starmap(Statement, finalist_lines(summary.finalists))
     yield from gap_line(summary.gap)
     if summary.study and summary.study.stopped:
-        yield Statement("stopped", f"{summary.study.stopped}; the same command with other settings continues")
+        yield Statement(
+            "stopped", f"{summary.study.stopped}; the same command with another hydra.sweeper.stop continues"
+        )
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:

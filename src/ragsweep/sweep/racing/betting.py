@@ -125,8 +125,8 @@ class Betting:
         widest = float(apart.max(initial=0.0))
         if widest > self.spread * (1 + 1e-9):
             raise InputError(
-                f"two scores of one question are {widest:g} apart, but spread is {self.spread:g}: use the metric's"
-                " highest minus its lowest value; a metric without bounds cannot be raced"
+                f"two scores of one question are {widest:g} apart, but spread, the width of the metric's bounds,"
+                f" is {self.spread:g}; correct the bounds, or race another metric"
             )
 
 

@@ -142,13 +142,19 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     """
     first = experiments[0]
     if configs < 2:
-        raise ConfigError(f"{WHERE}: a race needs several configs, and there is only one; sweep over more")
+        raise ConfigError(
+            f"{WHERE}: a race needs several configs, and there is only one; sweep over more, or in a search raise"
+            " hydra.sweeper.n_trials"
+        )
     for experiment in experiments:
         for key in ("seed", "objective"):
             if experiment.config[key] != first.config[key]:
-                raise ConfigError(f"{key}: cannot differ in a race")
+                raise ConfigError(f"{key}: cannot differ in a race; give it one value")
         if experiment.dataset.golden.digest != first.dataset.golden.digest:
-            raise ConfigError(f"{WHERE}: all configs must have the same questions; {experiment.name} has others")
+            raise ConfigError(
+                f"{WHERE}: all configs must have the same questions; {experiment.name} has others; do not sweep over"
+                " keys of dataset or partition"
+            )
     name, questions = objectives(first.config)[0], first.dataset.golden.questions
     metric = next(metric for metric in first.metrics if metric.name == name)
     if metric.quantile is not None or metric.higher_is_better is None:

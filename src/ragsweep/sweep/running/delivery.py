@@ -46,7 +46,7 @@ class Outbox:
     """The outcomes of one sweep in the object store, by job and rung."""
 
     def __init__(self, remote: Remote, sweep: Sweep) -> None:
-        self._remote = remote
+        self._remote, self.url = remote, remote.url
         self._sweep = content_hash([sweep.id, sweep.created])
         self._leases = Leases(remote)
 
@@ -66,7 +66,9 @@ class Outbox:
                 time.sleep(PAUSE)
             if self._remote.put(name, data) is not None:
                 return
-        raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is unreachable")
+        raise RagsweepError(
+            f"the outcome of config #{job.number + 1} cannot be sent: {self.url} is unreachable; repeat the command"
+        )
 
     def receive(self, job: Job) -> Delivery | None:
         """Return a job's outcome; None if it is missing or corrupt, so that the job must be run again."""
@@ -154,7 +156,9 @@ class Collector:
         delivery = outbox.receive(job)
         if delivery is None:
             lost = getattr(result, "_return_value", None) == DELIVERED
-            fault = RagsweepError(f"the outcome of job {job.number} is unreachable")
+            fault = RagsweepError(
+                f"the outcome of config #{job.number + 1} cannot be read from {outbox.url}; repeat the command"
+            )
             return _failed(fault) if lost else result
         self._record(job, delivery)
         outbox.remove(job)

@@ -146,7 +146,9 @@ def _join_cluster(launcher: DictConfig) -> None:
     try:
         ray.init(**settings)
     except (ConnectionError, ValueError) as fault:
-        raise ConfigError(f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}") from None
+        raise ConfigError(
+            f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}; start it, or correct RAY_ADDRESS"
+        ) from None
 
 
 @cache

@@ -52,7 +52,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
-        raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
+        raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}; raise it to run the rest")
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
         if reached.run.race["asked"] >= job.rung:  # before an interruption

@@ -238,7 +238,9 @@ class Session:
         """Build the graph of an external system."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
-                raise ConfigError(f"{group}: not used with an external system; choose {group}={silent} with system=...")
+                raise ConfigError(
+                    f"{group}: not used with an external system; choose {group}={silent} with system=NAME"
+                )
         questions = tabulate(dataset.golden.questions).wordings
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
@@ -286,10 +288,14 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
             raise ConfigError(f"store.worker_path: must be a folder, got {workers!r}")
         if url is None:
             raise ConfigError(
-                "store.worker_path: needs store.remote, through which jobs with their own folder send their results"
+                "store.worker_path: needs store.remote, through which jobs with their own folder send their results;"
+                " set both, or neither"
             )
     if url is not None and not stages:
-        raise ConfigError("store.remote: shares stage results, but store.stages=false keeps none")
+        raise ConfigError(
+            "store.remote: shares stage results, but store.stages=false keeps none; set store.stages=true, or"
+            " store.remote=null"
+        )
 
     def warn(text: str) -> None:  # looked up at each warning: a progress line may be active by then
         executor.listener.warned(text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optuna_sweeper.settings import SearchSettings
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.results import objectives
+from ragsweep.services.usage import LIMITS
 from ragsweep.sweep.composing.composition_errors import one_sentence
 from ragsweep.sweep.composing.search_settings import is_own
 
@@ -36,23 +36,33 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
     if len(listed) != len(names):
         raise ConfigError(
-            f"hydra.sweeper.direction: {len(listed)} given for {len(names)} objectives; omit it, or give one for each"
+            f"hydra.sweeper.direction: {len(listed)} given, but the number of objectives is {len(names)}; omit it, or"
+            " give one for each"
         )
     directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
-    for line in settings.get("constraints") or []:
-        bounded = re.split("[<>]", str(line))[0].strip()
-        if bounded not in higher:
-            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, got "{line}"')
     settings["direction"] = directions if len(directions) > 1 else directions[0]
     with one_sentence():  # a race is prepared elsewhere
-        SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
+        read = SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
+    for constraint in read.constraints:
+        if constraint.name not in higher:
+            near = nearest(constraint.name, higher)
+            raise ConfigError(
+                f'hydra.sweeper.constraints: no metric "{constraint.name}" is measured, got "{constraint}"{near}'
+            )
+    for name in read.stop.budget:
+        if name not in LIMITS:
+            where = f"hydra.sweeper.stop.budget{name and '.'}{name}"
+            raise ConfigError(f"{where}: must name a limit ({', '.join(LIMITS)}), as in {{budget: {{calls: 100}}}}")
     return replace(command, search=settings)
 
 
 def _direction(name: str, higher: bool | None, typed: str | None) -> str:
     direction = {True: "maximize", False: "minimize", None: typed}[higher]
     if direction is None:
-        raise ConfigError(f"objective={name}: has no direction; set hydra.sweeper.direction")
+        raise ConfigError(
+            f"objective={name}: has no direction; set hydra.sweeper.direction to minimize or maximize, or a list with"
+            " one for each objective"
+        )
     if typed not in (direction, None):
         better = "higher" if higher else "lower"
         raise ConfigError(f"objective={name} is better when {better}; omit hydra.sweeper.direction")

@@ -72,7 +72,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     if not others:
         return "another process has already closed this search"
-    return f"{' and '.join(map(str, others))} still working on this search; the last to finish writes the verdict"
+    return f"still at work on this search: {' and '.join(map(str, others))}; the last to finish writes the verdict"
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
