@@ -171,6 +171,17 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
 
+def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "mine.yaml").write_text("depth: 50\nhydra: {sweeper: {params: {top_k: '3,5'}}}\n")
+    command = read(["sweeps=mine"], multirun=True)
+    assert [job.config.values["depth"] for job in compose_jobs(command)] == [50, 50]
+    assert [job[0] for job in command.jobs] == ["top_k=3", "top_k=5"]
+
+
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
         read(["retriever.legs={first:{k1:1}}"], multirun=False)

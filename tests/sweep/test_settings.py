@@ -76,13 +76,16 @@ def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, faul
         ("evidence=null", "evidence: must be a mapping (threshold), got None"),
         ("budget=3", "budget: must be a mapping (calls, tokens, money), got 3"),
         ("headline=null", "headline: must be a list of metrics, [NAME, ...], got None"),
+        ("+topk=9", 'topk: no such key; did you mean "top_k"? rename a key of your own'),
+        ("+evidence.treshold=.9", 'evidence.treshold: no such key; did you mean "threshold"?'),
+        ("+store.x=1", "store.x: no such key; known: path, remote, stages, worker_path"),
     ],
 )
 def test_a_setting_that_is_missing_or_of_another_form_is_an_error(override: str, fault: str) -> None:
     with pytest.raises(ConfigError) as raised:
         check_form(composed(override).values, main_config())
     assert str(raised.value).startswith(fault)
-    check_form(composed("budget=null").values, main_config())
+    check_form(composed("budget=null", "+team=search").values, main_config())
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ class SweepsSource(ConfigSource):
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; without an ``@package`` header, its keys are in the default package of the group."""
+        """Load a sweep; without an ``@package`` header, its keys are those of the whole config."""
         file = self._file(config_path)
         if not file.is_file():
             raise ConfigLoadError(f"Config not found : {file}")
         text = file.read_text(encoding="utf-8")
         first = text.partition("\n")[0].split()
-        package = first[2] if first[:2] == ["#", "@package"] and len(first) == 3 else None
+        package = first[2] if first[:2] == ["#", "@package"] and len(first) == 3 else "_global_"
         config = OmegaConf.create(text) if text.strip() else OmegaConf.create()
         return ConfigResult(
             config=config, path=f"{self.scheme()}://{self.path}", provider=self.provider, header={"package": package}

@@ -25,7 +25,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     labels: list[HumanLabel] = []
     names = ("question_id", "metric", column)
     rows = (
-        read_table(path, Columns("the file", {}, (*names, *_OPTIONAL), names), faults)
+        read_table(path, Columns("", {}, (*names, *_OPTIONAL), names), faults)
         if is_table(path)
         else read_rows(path, faults)
     )

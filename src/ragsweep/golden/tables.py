@@ -21,7 +21,8 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 class Columns:
     """The column of each ``known`` field of a table: the field's name, or the one ``given`` in the config at ``key``.
 
-    ``needed`` and given fields must have a column. Raises ConfigError for a given field that is not known.
+    ``needed`` and given fields must have a column. An empty ``key``: no field can be given. Raises ConfigError for a
+    given field that is not known.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
@@ -119,6 +120,6 @@ def _check_header(header: Sequence[str], where: str, columns: Columns, faults: F
             faults.add(where, f'column "{name}" occurs {count} times; rename all but one')
     for field, name in columns.names.items():
         if field in columns.needed and name not in header:
-            way = f"specify it with {columns.key}='{{{field}: NAME}}'"
+            way = f"specify it with {columns.key}='{{{field}: NAME}}'" if columns.key else f'name one "{name}"'
             faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
     return len(faults.found) == before

@@ -53,7 +53,7 @@ class OpenAIJudge(EndpointSettings):
     embeddings_key_env: str | None = None
     embeddings: Embedder | None = None
     concurrency: int = 8
-    deadline: float = 180
+    deadline: float | None = 180
     labels: str | None = None
 
     def __post_init__(self) -> None:

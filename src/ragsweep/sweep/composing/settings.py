@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -39,7 +40,13 @@ def read_number(declared: object) -> int | None:
 
 
 def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a missing key of the ``main`` config, or another value where it has a mapping or a list."""
+    """Raise ConfigError for a missing or misspelt key of the ``main`` config, and for a value of another form.
+
+    Files may add keys of their own, but none like one of ours, which would be ignored without a word.
+    """
+    for key in values.keys() - main.keys():
+        if similar := get_close_matches(key, main, 1, 0.8):
+            raise ConfigError(f'{key}: no such key; did you mean "{similar[0]}"? rename a key of your own')
     for key, shipped in main.items():
         if key not in values:
             raise ConfigError(f"{key}: requires a value; " + (f"omit ~{key}" if shipped != "" else f"set {key}=..."))
@@ -52,6 +59,8 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
         missing = sorted({*shipped} - {*value}) if isinstance(shipped, dict) and key not in _NULLABLE else []
         if missing:
             raise ConfigError(f"{key}.{missing[0]}: requires a value; omit ~{key}.{missing[0]}")
+        if isinstance(shipped, dict) and (added := sorted({*map(str, value)} - {*shipped})):
+            raise ConfigError(f"{key}.{added[0]}: no such key{nearest(added[0], shipped)}")
 
 
 def check_command(values: Mapping[str, Any]) -> None:

@@ -78,6 +78,7 @@ def summarise_sweep(
         partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.run.state != DROPPED], verdict),
         beside,
+        ledger.path,
     )
 
 

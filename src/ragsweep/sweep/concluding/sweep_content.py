@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsweep.report.conclusion_facts import from_reference
@@ -86,7 +89,10 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
-    """Yield commands for the next steps, with descriptions."""
+    """Yield commands for the next steps, with descriptions; the first makes the others read the sweep's ledger."""
+    folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
+    if reference and summary.results and folder and folder.resolve() != usual.resolve():
+        yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "for ragsweep to find the sweep")
     if reference and summary.conclusion.compared:
         names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
         names = [reference + one if one.startswith("#") else one for one in names]

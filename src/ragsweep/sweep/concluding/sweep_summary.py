@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragsweep.core.results import DatasetFacts, Failure, Result, objectives, pareto_front
@@ -31,6 +32,7 @@ class SweepSummary:
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
     gap: Gap | None = None  # between the holdout and tune results of the same configs
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
+    ledger: Path | None = None  # the file that contains the sweep
 
     @property
     def chosen(self) -> str | None:
