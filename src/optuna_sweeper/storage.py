@@ -169,7 +169,12 @@ def _one_sentence(url: str) -> Iterator[None]:
         message = message.replace(str(address.password), "***") if address.password else message
         name = address.set(drivername=address.get_backend_name())
         raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
-    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as fault:
+    except (NoSuchModuleError, ImportError):
+        raise HydraException(
+            f"{WHERE}: the driver in {url.partition(':')[0]}:// is unknown or not installed; write sqlite:///FILE or"
+            " postgresql://USER@HOST/DATABASE"
+        ) from None
+    except (ArgumentError, ValueError) as fault:
         raise HydraException(
             f"{WHERE}: not the URL of a database ({type(fault).__name__}); write"
             " sqlite:///FILE or postgresql://USER@HOST/DATABASE"

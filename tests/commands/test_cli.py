@@ -102,7 +102,7 @@ def test_retriever_of_ones_own_works_once_its_package_is_trusted(ragsweep: Ragsw
     given = ["-m", *own_retriever(tmp_path)[:-1], "retriever=bm25,mine", "tracking=none"]
     refused = ragsweep(*given, PYTHONPATH=str(tmp_path))
     assert refused.returncode == 2
-    assert "set the environment variable RAGSWEEP_TRUSTED_PACKAGES=my_parts" in refused.stderr
+    assert "export RAGSWEEP_TRUSTED_PACKAGES=my_parts" in refused.stderr
     done = ragsweep(*given, PYTHONPATH=str(tmp_path), RAGSWEEP_TRUSTED_PACKAGES="my_parts")
     assert done.returncode == 0, done.stderr
     assert {line.split()[1] for line in done.stdout.splitlines() if re.match(r"\d+ +", line)} == {"bm25", "mine"}

@@ -17,13 +17,15 @@ from ragsweep.parts.systems import Http
 from ragsweep.services.http_client import Service
 
 URL = "http://localhost:1/v1"
+PROMPT = {"_target_": "ragsweep.parts.prompts.Prompt", **dict.fromkeys(("system", "system_alone"), "Answer."),
+          "question": "{passages} {question}", "passage": "{text}", "refusals": ["no"], "citations": False}  # fmt: skip
 MODEL = {"base_url": URL, "model": "m"}
 PARTS: dict[type[ServiceSettings], dict[str, Any]] = {
     ApiEmbedder: MODEL,
     ApiReranker: MODEL,
     Http: {"url": f"{URL}/ask", "body": {"q": "{question}"}, "answer": "a"},
     Llm: MODEL | {"instruction": "Does it need the corpus?"},
-    OpenAI: MODEL | {"prompt": None},
+    OpenAI: MODEL | {"prompt": PROMPT},
     OpenAIJudge: MODEL,
 }
 VALUES = {"key_env": "SOME_KEY", "key_header": "api-key", "timeout": 7.0, "deadline": 77.0, "retries": 3,

@@ -77,7 +77,9 @@ PLAIN = ("llm.base_url={url}", "llm.key_env=LLM_KEY")
 WAYS = {
     "environment": Way({"LLM_KEY": CANARY}, PLAIN),
     "command_line": Way(
-        {}, (OVERRIDE, f"+llm.api_key='{CANARY}'"), refused="in an environment variable and refer to it"
+        {},
+        (OVERRIDE, f"+llm.api_key='{CANARY}'"),
+        refused="put it in an environment variable",
     ),
     "config_literal": Way({}, ("llm=mine",), _config_literal, refused="a secret in a config ends up in files"),
     "url_user": Way({}, (f"llm.base_url='http://me:{CANARY}@127.0.0.1/v1'",), refused="no user, password or query"),
@@ -85,7 +87,9 @@ WAYS = {
         {}, (f"llm.base_url='http://127.0.0.1/v1?key={CANARY}'",), refused="a key in a URL on the command line"
     ),
     "extra_header": Way(
-        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused="in an environment variable and refer to it"
+        {},
+        (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"),
+        refused="put it in an environment variable",
     ),
     "bearer": Way({"LLM_KEY": f"Bearer {CANARY}"}, PLAIN),
     "netrc": Way({}, (OVERRIDE, "llm.key_env=null"), _netrc),

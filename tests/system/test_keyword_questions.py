@@ -98,7 +98,9 @@ def test_conversation_that_is_searched_is_counted(folder: Path, server: LlmServe
 
 
 def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServer) -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.conversation: no question of .* has the category 'chat'"):
+    with pytest.raises(
+        ConfigError, match=r"dataset\.conversation: no question of .* has the category \"chat\"; known: "
+    ):
         evaluated(*overrides(folder, server), "dataset.conversation=[chat]")
 
 

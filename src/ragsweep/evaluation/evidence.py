@@ -75,7 +75,8 @@ class Coverage:
     def ranks(self, rankings: Rankings) -> Numbers:
         """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 if absent.
 
-        Raises AssertionError if the rankings are of other questions or of another chunking.
+        Rankings are of these questions, in their order: only their number is checked. Raises AssertionError if it
+        differs, or if both sides name a chunking and the two differ.
         """
         assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
         assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"

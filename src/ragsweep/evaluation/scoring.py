@@ -75,7 +75,10 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; if the metric fails, return the exception and its place as text."""
+    """Score every question; if the metric raises or returns invalid scores, return the exception and its place as text.
+
+    Raises the metric's RagsweepError, and any exception once the deadline has passed.
+    """
     try:
         scores = metric.score(view)
         return scores if is_ours(metric) else _checked(scores, len(view.questions), metric.bounds)

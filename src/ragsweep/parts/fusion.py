@@ -153,7 +153,8 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
     if set(weights) != set(legs):
-        raise ConfigError(f"retriever.weights must have the legs {', '.join(legs)}, got {', '.join(weights)}")
+        got = f"got weights for {', '.join(weights)}" if weights else "got none"
+        raise ConfigError(f"retriever.weights must have one weight for each leg ({', '.join(legs)}), {got}")
     if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
         raise ConfigError(f"retriever.weights must be at least 0, and not all 0, got {dict(weights)}")
     return {name: float(weights[name]) for name in legs}

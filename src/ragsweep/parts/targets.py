@@ -52,7 +52,7 @@ class Target:
         """Raise ConfigError for a band without a number."""
         for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"bands.{name}: must be the value from which the band applies, got {limit!r}")
+                raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a measured metric."""

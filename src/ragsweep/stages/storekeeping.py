@@ -116,7 +116,8 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times: the file's, if the database has no row.
+    ``seconds`` is its computing time, 0 if unknown. ``made`` and ``used`` are Unix times from the database, else those
+    of the file; 0 for rows without an entry. An item in quarantine was ``used`` when it was moved there.
     """
 
     sort: Sort

@@ -86,7 +86,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     """Return the names of the two configs to compare first, the baseline and the candidate.
 
     The candidate is the choice, or the best config if there is no choice; the baseline is the reference or, if that is
-    the candidate itself, the runner-up.
+    the candidate itself, the runner-up; without a runner-up, the first other config.
     """
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference

@@ -32,7 +32,7 @@ class ConfigCosts:
 
     @cached_property
     def values(self) -> Mapping[str, Doubles]:
-        """The costs known for any config."""
+        """The costs that are known for at least one config."""
         found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 

@@ -80,7 +80,10 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 def _articles(
     corpus: Corpus, questions: Mapping[str, list[dict[str, Any]]], notes: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one article per document; a document TITLE/NUMBER, as the SQuAD reader names it, keeps its name."""
+    """Yield one article per document that is not blank.
+
+    Documents TITLE/1, TITLE/2, ... in this order, as the SQuAD reader names them, keep their names; others get numbers.
+    """
     numbers = Counter[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
         title, _, number = name.rpartition("/")

@@ -88,7 +88,7 @@ class Subject:
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
-        """The indices of the chunks that overlap the evidence of each answerable entry."""
+        """The indices of the chunks that overlap each answerable entry's evidence, once for each passage of it."""
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 

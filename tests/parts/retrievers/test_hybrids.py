@@ -96,7 +96,10 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
         ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k must be .*, got -1"),
         (lambda: HybridRrf(LEGS, k=float("nan")), r"retriever\.k must be .*, got nan"),
-        (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"must have the legs bm25, vector, got bm25"),
+        (
+            lambda: HybridRrf(LEGS, weights={"bm25": 1.0}),
+            r"must have one weight for each leg \(bm25, vector\), got weights for bm25",
+        ),
     ],
 )
 def test_wrong_parameters_are_refused(make: object, message: str) -> None:

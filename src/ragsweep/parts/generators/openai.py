@@ -57,7 +57,11 @@ class OpenAI(EndpointSettings):
         check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request. Raises EndpointFailed or ConfigError if none can be answered."""
+        """Answer every request; a call that fails permanently is a failed answer.
+
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed: requests
+        without an answer are cancelled.
+        """
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:

@@ -85,7 +85,7 @@ def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Divide elementwise; a quotient by 0 is 0."""
+    """Divide two one-dimensional arrays elementwise; division by 0 gives 0."""
     quotient = np.zeros(len(sums), dtype=np.float64)
     np.divide(sums, counts, out=quotient, where=counts != 0)
     return quotient

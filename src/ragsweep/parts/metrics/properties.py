@@ -141,7 +141,7 @@ class Latency:
 
     def __init__(self, quantile: float | None = None, stage: str | None = None) -> None:
         if quantile is not None and not 0 < quantile < 1:
-            raise ConfigError(f"metrics.latency.quantile must be above 0 and below 1 (null: the mean), got {quantile}")
+            raise ConfigError(f"latency: the quantile must be above 0 and below 1 (null: the mean), got {quantile}")
         kind = "mean" if quantile is None else f"p{quantile * 100:g}"
         self.name = "_".join(part for part in ("latency", stage, kind, "ms") if part)
         self.quantile = quantile

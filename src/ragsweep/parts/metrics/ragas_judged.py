@@ -192,8 +192,8 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    Refusals are also judged, and count as wrong. An answer without claims scores 0, as in ragas; it is not scored if
-    the reference has no claims either, or is not compared (``mode`` precision).
+    Refusals with text are also judged, and count as wrong. An answer without claims scores 0, as in ragas, but is not
+    scored if the reference has no claims either, or in ``mode`` precision, which does not extract the reference's.
     """
 
     TRAITS = PartTraits(version="2")

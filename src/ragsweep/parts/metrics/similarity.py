@@ -13,7 +13,8 @@ from ragsweep.parts.unit_vectors import unit
 class ContextSimilarity(Proportion):
     """Mean cosine between the embeddings of the question and of each chunk of the context.
 
-    Conversation and empty contexts are not scored. Texts longer than the model's window are truncated.
+    Conversational questions and questions with an empty context are not scored. Long texts are truncated if the
+    embedder truncates them.
     """
 
     TRAITS = PartTraits(version="1")

@@ -31,8 +31,8 @@ class Similarity:
         for name, least in (("conversation", 1), ("questions", 0)):
             examples = getattr(self, name)
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
-                number = ", at least one" if least else ""
-                raise ConfigError(f"router.{name} must be a list of texts that are not blank{number}, got {examples!r}")
+                number = "one or more " if least else ""
+                raise ConfigError(f"router.{name} must be a list of {number}non-blank texts, got {examples!r}")
         if not -1 <= self.threshold <= 1:
             raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 

@@ -104,7 +104,10 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this location and experiment MLflow's defaults in the block: some calls ignore those of their client."""
+        """Make this URI and the experiment with this id MLflow's defaults in the block, for the whole process.
+
+        Some calls of MLflow ignore the URI of the client that they are given.
+        """
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")

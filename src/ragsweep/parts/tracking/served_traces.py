@@ -192,7 +192,7 @@ def _as_served(trace: Any) -> ServedTrace:
         raise _Unreadable("abstained is neither true, false nor null")
     steps = facts.get("steps")
     if not isinstance(steps, dict) or len(steps) > MOST_ITEMS:
-        raise _Unreadable("steps are not an object of numbers")
+        raise _Unreadable(f"steps is not an object with at most {MOST_ITEMS:,} entries")
     return ServedTrace(
         model=_text(trace.info.tags, MODEL, ""),
         bundle=_text(trace.info.tags, BUNDLE, ""),
@@ -214,7 +214,7 @@ def _as_served(trace: Any) -> ServedTrace:
 
 def _step(name: str, numbers: Any) -> ServedStep:
     if not isinstance(numbers, dict):
-        raise _Unreadable("steps are not an object of numbers")
+        raise _Unreadable("a step is not an object with numeric values")
     return ServedStep(
         _text({"steps": name}, "steps"),
         _number(numbers, "milliseconds", math.nan, 0),

@@ -29,8 +29,9 @@ NEVER = 1e-12
 
 
 class Groups(NamedTuple):
-    """Divisions of configs, sorted by their means, into an upper and a lower group; the first has no upper group.
+    """The probable divisions of the configs, ranked by mean, into an upper and a lower group.
 
+    A division with 0 in ``uppers`` is a single group, stored as the lower one.
     ``kept`` (spreads,) is the share of an observed difference that remains for each spread of the true means;
     ``shares`` are its means in each group. Arrays of pairs have the upper group first.
     """

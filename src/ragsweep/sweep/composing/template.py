@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -169,8 +170,18 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
             missing = sorted(OmegaConf.missing_keys(config)) or missing
         raise ConfigError("\n".join(f"{key}: requires a value; set {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
-        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
+        raise ConfigError(f"{fault.full_key or 'config'}: {_explain(str(fault).splitlines()[0])}") from None
     except RecursionError:
         raise ConfigError("config: an interpolation is circular; write one of its values out") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _explain(fault: str) -> str:
+    """Add a way out to OmegaConf's message on an interpolation."""
+    if variable := re.search(r"Environment variable '(\w+)' not found", fault):
+        name = variable[1]
+        return f"the environment variable {name} is not set; set it, or give a default: ${{oc.env:{name},DEFAULT}}"
+    if key := re.search(r"Interpolation key '(.+?)' not found", fault):
+        return f"interpolates {key[1]}, which is not a key; correct the name"
+    return fault
