@@ -139,9 +139,16 @@ def test_config_without_plain_values_is_one_error(content: dict[str, Any]) -> No
         assert to_plain(config) == expected
 
 
-def test_value_that_cannot_be_resolved_is_named_with_its_key() -> None:
-    with pytest.raises(ConfigError, match=r"^a\.b: .*nowhere"):
-        to_plain(DictConfig({"a": {"b": "${nowhere}"}}))
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("${nowhere}", r"^a\.b: interpolates nowhere, which is not a key; correct the name$"),
+        ("${oc.env:NO_SUCH}", r"^a\.b: the environment variable NO_SUCH is not set; .* \$\{oc\.env:NO_SUCH,DEFAULT\}$"),
+    ],
+)
+def test_value_that_cannot_be_resolved_is_named_with_its_key_and_a_way_out(value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        to_plain(DictConfig({"a": {"b": value}}))
 
 
 def test_folder_that_is_added_is_searched_and_not_written_down(tmp_path: Path) -> None:

@@ -238,6 +238,12 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> No
         open_storage("postgresql://me:hunter22@127.0.0.1:1/studies")
 
 
+def test_a_driver_that_is_not_installed_is_named_without_the_password() -> None:
+    with pytest.raises(HydraException, match=r"the driver in postgresql\+none:// is unknown or not installed") as fault:
+        open_storage("postgresql+none://me:hunter22@127.0.0.1:1/studies")
+    assert "hunter22" not in str(fault.value)
+
+
 def test_missing_driver_is_refused_with_the_command_that_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optuna_sweeper.storage.find_spec", lambda name: None)
     with pytest.raises(HydraException, match=r"pip install 'psycopg\[binary\]'"):
