@@ -355,6 +355,7 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
         ("file:///tmp/mlruns", r"version 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
+        ("mlflow://host", "MLflow has no store for mlflow://; set tracking.uri"),
     ],
 )
 def test_place_that_keeps_nothing_is_refused(uri: str, message: str, begin: Callable[[Mlflow], None]) -> None:

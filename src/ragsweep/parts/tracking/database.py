@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 from contextlib import closing, suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,9 @@ from ragsweep.core.errors import TrackingError
 
 ADDRESS = "tracking.uri, --uri or MLFLOW_TRACKING_URI"
 """The settings that choose a tracking location, for messages."""
+
+SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
+"""Schemes of MLflow's own stores; others are added by plugins."""
 
 
 def mask_uri(uri: str) -> str:
@@ -59,6 +63,9 @@ def check_uri(uri: str) -> None:
         )
     if _is_sqlite(uri) and database_path(uri) is None:
         raise TrackingError(f'"{uri}" names no file, so nothing is kept; set {ADDRESS} to sqlite:///mlflow.db')
+    name = scheme.partition("+")[0]
+    if name not in SCHEMES and name not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
+        raise TrackingError(f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location")
 
 
 def local_folder(location: str) -> Path | None:
