@@ -68,7 +68,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
         (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; omit"),
         pytest.param(
             ["hydra.sweeper.direction=maximize"],
-            "direction: 1 given for 2 objectives; omit it",
+            "direction: 1 given, but the number of objectives is 2; omit it",
             marks=pytest.mark.nightly,
         ),
         pytest.param(
