@@ -118,6 +118,7 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
         (["corpus=pages", "out=set", "mix=generel"], "mix: no mix 'generel'; did you mean \"general\"?"),
         (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number of at least 1, got 0"),
+        (["corpus=pages", "out=set", "seed=x"], "seed: must be a whole number of at least 0, got 'x'"),
         (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
         (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),

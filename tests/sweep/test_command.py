@@ -41,6 +41,7 @@ from support.commands import read
         (["hydra/job_logging=x"], "hydra/job_logging=x: no such option; known: default"),
         (["hydra.mode=x"], "hydra.mode=x: Invalid value 'x', expected one of [RUN, MULTIRUN]"),
         (["hydra.sweeper.max_batch_size=0"], "hydra.sweeper.max_batch_size: must be at least 1 or null, got 0"),
+        (["hydra.sweeper.race=foo"], "hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got 'foo'"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: no folder conf/experiment here"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),

@@ -50,6 +50,12 @@ def by_us(typed: Sequence[str], multirun: bool, folder: str | None) -> None:
         assert loop.run(look, job).return_value == 0.5
 
 
+def test_folder_that_cannot_be_resolved_is_named_with_its_key() -> None:
+    command = read_command(["hydra.run.dir=${missing}"], False)
+    with pytest.raises(ConfigError, match=r"^hydra\.run\.dir: Interpolation key 'missing' not found; correct it$"):
+        JobLoop(command, compose_jobs(command)[0], Secrets())
+
+
 def written(folder: Path) -> list[Any]:
     """Read what was written of the jobs, and take it away."""
     found = []

@@ -44,8 +44,9 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
         raise ConfigError(f"mix: no mix {mix!r}{nearest(str(mix), values['mixes'])}")
     if strata["by"] not in ("folder", "clusters"):
         raise ConfigError(f"strata.by: must be folder or clusters, got {strata['by']!r}")
-    if not isinstance(values["questions"], int) or values["questions"] < 1:
-        raise ConfigError(f"questions: must be a whole number of at least 1, got {values['questions']!r}")
+    for key, least in (("questions", 1), ("seed", 0)):
+        if type(values[key]) is not int or values[key] < least:
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, got {values[key]!r}")
     if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
         raise ConfigError(f"unanswerable: must be a share from 0 to below 1, got {values['unanswerable']!r}")
     for kind in values["minimums"]:

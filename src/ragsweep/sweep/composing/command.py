@@ -136,11 +136,13 @@ def read_command(
             raise ConfigError(f'{key}: cannot differ within a sweep, got "{override.input_line}"; {instead}')
     if (longest := sweeper.get("max_batch_size")) is not None and longest < 1:
         raise ConfigError(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {longest}")
+    if not isinstance(race := sweeper.get("race"), Mapping | None):
+        raise ConfigError(f"hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got {race!r}")
     task = tuple(_task_lines(parsed))
     command = Command(tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, longest)
     if not multirun:
         return command
-    command, target = replace(command, race=sweeper.get("race")), str(sweeper["_target_"])
+    command, target = replace(command, race=race), str(sweeper["_target_"])
     if searches(target):
         with one_sentence():
             return _with_probes(command, sweeper, OmegaConf.select(config, "baseline"))

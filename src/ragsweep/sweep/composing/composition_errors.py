@@ -50,8 +50,8 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
             below = [key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")]
             known = [key for key in below if "." not in key]
             holds_parts = "_target_" not in known and any(key.endswith("._target_") for key in below)
-            added = f"; add others with +{name}.KEY=..." if holds_parts else ""
-            return f"{line}: {name} has no such keys; known: {', '.join(known)}{added}"
+            added = f"; add others with +{name}.KEY=..." if holds_parts or not known else ""
+            return f"{line}: {name} has no such keys; known: {', '.join(known) or 'none'}{added}"
         outermost = name
         while (parent := outermost.rpartition(".")[0]) and parent not in keys:
             outermost = parent

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job
@@ -57,8 +59,11 @@ class JobLoop:
         """The files with the traceback of the last failed job."""
         self._branches: dict[str, tuple[Any, str]] = {}
         config = self._first.changed(first.config.changes)
-        with as_hydra_config(config):
-            self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
+        try:
+            with as_hydra_config(config):
+                self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
+        except OmegaConfBaseException as fault:
+            raise ConfigError(f"{self._folder_key}: {str(fault).splitlines()[0]}; correct it") from None
         text = str(value_at(self._first.tree, self._folder_key))
         self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
 
