@@ -83,6 +83,7 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
         ),
         (["targets.top_score.share=2"], "targets.top_score: share must be above 0 and below 1, got 2"),
         (["targets.mrr.threshold=high"], "targets.mrr.threshold: must be a number, got 'high'"),
+        (["targets.mrr.threshold=nan"], "targets.mrr: threshold must be a finite number, got nan"),
     ],
 )
 def test_target_that_means_nothing_is_refused_with_its_key(lines: list[str], said: str) -> None:

@@ -109,11 +109,12 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return a tokenizer's file: the named one, or a model's tokenizer.json. Raises ConfigError if there is none."""
+    """Return a tokenizer's file: the named one, or tokenizer.json of a folder or model; ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
-    path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
+    path = named / TOKENIZER if (named / TOKENIZER).is_file() else named
+    path = path if path.is_file() else locate(tokenizer, key, download) / TOKENIZER
     if not path.is_file():
         raise ConfigError(f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; use a model that has one")
     return path

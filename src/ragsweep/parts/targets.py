@@ -49,7 +49,10 @@ class Target:
     ideal_improvement: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a band without a number."""
+        """Raise ConfigError for a number that is not finite, and for a band without one."""
+        for key in ("threshold", "good", "fair", "ideal", "improvement", "ideal_improvement"):
+            if not math.isfinite(getattr(self, key) or 0):
+                raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")
         for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
                 raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")

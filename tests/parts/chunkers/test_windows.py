@@ -179,6 +179,8 @@ def test_tokenizer_is_identified_by_its_content(tmp_path: Path, bytewise: Path) 
     copy = tmp_path / "copy.json"
     shutil.copy(BUNDLED, copy)
     assert digest(tokenizer=str(copy)) == digest(tokenizer=str(BUNDLED.parent)) == digest()
+    shutil.copy(BUNDLED, tmp_path)
+    assert digest(tokenizer=str(tmp_path)) == digest()  # a folder without weights
     assert len({digest(), digest(tokenizer=str(bytewise)), digest(size=9), digest(overlap=9)}) == 4
     copy.write_text(copy.read_text("utf-8").replace('"lowercase":true', '"lowercase":false'), "utf-8")
     assert digest(tokenizer=str(copy)) != digest()
