@@ -109,7 +109,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return a tokenizer's file: the named one, or tokenizer.json of a folder or model; ConfigError if there is none."""
+    """Return a tokenizer's file: the named one, or that of a folder or model. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -247,9 +247,7 @@ def _check_weights(folder: Path, fact: str) -> None:
                     "there; download the model again"
                 )
     if not any(loaded.values()):
-        raise ConfigError(
-            f"{fact}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}; use a model that has them"
-        )
+        raise ConfigError(f"{fact}: there are no weights (*.safetensors) named {WEIGHTS}; use a model with them")
 
 
 def _check_code(folder: Path, fact: str) -> None:
