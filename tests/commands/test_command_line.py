@@ -52,7 +52,7 @@ def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Pat
     ledger.write(ledger.sweeps()[0].id, 1, Failure("second", (), {}, "it broke"))
     assert [one.name for one in find_sweep(str(tmp_path), PARENT[:5])] == [ONE.name, "third"]
     (run,) = record(tmp_path, ONE)
-    for name, said in ((run, "run of one config"), ("zz", "shows the sweeps of this ledger"), ("", "no sweep")):
+    for name, said in ((run, "run of one config"), ("zz", "list its sweeps: ragsweep list"), ("", "no sweep")):
         with pytest.raises(InputError, match=said):
             find_sweep(str(tmp_path), name)
     record_sweep(tmp_path, f"{PARENT[:-1]}0", ONE)

@@ -62,8 +62,8 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     differs, the share of questions that might is bounded by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n
     at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983), and each of them by the largest possible
     loss. A pass of scores within 0 and 1 with fewer than ten clusters against it must survive one more cluster on which
-    everything is lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, the
-    studentised bootstrap must confirm it. With fewer than ten effective clusters the gate is inconclusive.
+    everything is lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, that
+    or the studentised bootstrap must confirm it. With fewer than ten effective clusters the gate is inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.

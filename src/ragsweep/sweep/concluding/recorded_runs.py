@@ -62,7 +62,7 @@ def find_run(path: str, run: str) -> RecordedRun:
         raise InputError(f'{len(runs)} runs begin with "{run}"; use a longer prefix')
     if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
-    why = "that config failed" if records else f"ragsweep list --path {path} shows the runs of this ledger"
+    why = "that config failed" if records else f"list its runs: ragsweep list --path {path}"
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
 
 
@@ -132,7 +132,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     if len({sweep.key for sweep in sweeps}) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; use a longer prefix')
     if not sweeps:
-        why = f"ragsweep list --path {path} shows the sweeps of this ledger"
+        why = f"list its sweeps: ragsweep list --path {path}"
         if name and ledger.of_run(name):
             why = "it is the run of one config; name its sweep instead"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
