@@ -17,6 +17,7 @@ from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.report.writers.terminal import show
 
+SWEEP = "a sweep: its name, its id, the id of its MLflow parent run, or a prefix of an id"
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
 METRIC = "only this metric; can be repeated (default: the objective and the metrics of tables)"
 

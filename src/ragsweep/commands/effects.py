@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_forms, add_path, print_document, usual_metrics
+from ragsweep.commands.command_line import SWEEP, Parser, add_forms, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
@@ -41,7 +41,7 @@ _INTERACTIONS = {
 def effects(arguments: Sequence[str]) -> int:
     """Run ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
     parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("sweep", metavar="SWEEP", help="id of a sweep or of its MLflow parent run, or a prefix")
+    parser.add_argument("sweep", metavar="SWEEP", help=SWEEP)
     parser.add_argument("--metric", help="the metric (default: the objective)")
     add_forms(parser, markdown=True)
     add_path(parser)

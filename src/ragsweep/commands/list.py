@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, print_document
+from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, Failure, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
@@ -29,7 +29,7 @@ numbers (SWEEP#3) and names. With SWEEP: all its configs in one table, the best 
 def list(arguments: Sequence[str]) -> int:
     """Run ``ragsweep list``; return the exit status."""
     parser = Parser("ragsweep list", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="the sweep whose configs to list")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP}; lists its configs")
     parser.add_argument("--all", action="store_true", help=f"all, not only the latest {MOST}")
     add_path(parser)
     options = parser.parse_args(arguments)

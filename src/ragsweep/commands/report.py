@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, print_blocks
+from ragsweep.commands.command_line import SWEEP, Parser, add_path, ignore_closed_pipe, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
@@ -29,8 +29,7 @@ def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
-    one = "the id of a sweep or a prefix, as ragsweep list shows it (the newest)"
-    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=one)
+    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (the newest)")
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
     place = "the file (report-SWEEP.html, history.html; Markdown: the screen)"
     parser.add_argument("-o", "--output", metavar="FILE", help=place)
