@@ -204,9 +204,9 @@ def test_tags_within_a_part_of_text_enclose_thoughts() -> None:
         ({"text": "a"}, "neither text nor a list of parts"),
         (["a"], "a part of its content is 'a', not of a known type"),
         ([{"type": "image_url", "image_url": "x"}], r"'image_url'.* not of a known type \(text, output_text, thinking"),
-        ([{"type": "text"}], "without a text"),
-        ([{"type": "thinking", "thinking": [{"type": "reference"}]}], "without a text"),
-        ([{"type": "text", "text": {"value": "a"}}], "without a text"),
+        ([{"type": "text"}], "has no text"),
+        ([{"type": "thinking", "thinking": [{"type": "reference"}]}], "has no text"),
+        ([{"type": "text", "text": {"value": "a"}}], "has no text"),
     ],
 )
 def test_content_of_an_unknown_form_is_refused(content: Any, said: str) -> None:

@@ -77,6 +77,12 @@ def test_a_bad_case_is_one_sentence_with_its_number_and_the_way_out(cases: Any, 
     assert len(str(fault.value).splitlines()) == 1
 
 
+def test_a_mapping_is_offered_as_overrides_that_hydra_reads() -> None:
+    with pytest.raises(HydraException) as fault:
+        expand([], None, [[{"a": {"b": None, "c": "d, e"}}]])
+    assert str(fault.value).endswith("""; write "a.b=null", "a.c='d, e'\"""")
+
+
 def test_params_that_are_no_mapping_are_refused() -> None:
     with pytest.raises(HydraException, match=r"hydra\.sweeper\.params: must be a mapping from keys to swept values"):
         expand([], ["top_k=3"])  # type: ignore[arg-type]

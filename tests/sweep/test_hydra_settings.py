@@ -31,7 +31,7 @@ def test_settings_of_a_cluster_are_accepted() -> None:
         ([*SLURM, 'hydra.launcher.comment="two words"'], r"hydra\.launcher\.comment: must be one word"),
         ([*SLURM, "hydra.launcher.setup=[ls]"], r"hydra\.launcher\.setup"),
         ([*SLURM, "+hydra.launcher.additional_parameters.wrap=ls"], r"hydra\.launcher\.additional_parameters"),
-        ([*RAY, "hydra.launcher.ray.init.address='10.0.0.7:6379'"], "set RAY_ADDRESS=10.0.0.7:6379 when you run"),
+        ([*RAY, "hydra.launcher.ray.init.address='10.0.0.7:6379'"], "omit it, and set RAY_ADDRESS=10.0.0.7:6379"),
         ([*RAY, "hydra.launcher.ray.init.address='ray://elsewhere:10001'"], "must be auto or local"),
     ],
 )

@@ -49,7 +49,7 @@ def effects(arguments: Sequence[str]) -> int:
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
         count = counted(len(results), "complete config")
-        raise InputError(f"the sweep has {count}; two are required; all: ragsweep list {options.sweep}")
+        raise InputError(f"the sweep has {count}, but two are required; its configs: ragsweep list {options.sweep}")
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]

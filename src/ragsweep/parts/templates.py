@@ -24,7 +24,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is not a text is written as JSON. Raises ConfigError for an unknown field."""
+    """Fill in a template; a value that is not a string is written as JSON. Raises ConfigError for an unknown field."""
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')

@@ -91,7 +91,7 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
     texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
     known = [text for text in texts if isinstance(text, str)]
     if len(known) < len(texts):
-        raise ValueError(f"a part of its content is {part!r:.60}, without a text")
+        raise ValueError(f"a part of its content has no text: {part!r:.60}")
     return "".join(known)
 
 

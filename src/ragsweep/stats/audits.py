@@ -15,8 +15,8 @@ class LegComparison:
     """A hybrid minus one of its legs, on all questions or on one slice, in plain data.
 
     ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN if unknown) and the p-value
-    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are the hybrid's,
-    beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
+    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` state whether
+    the hybrid is so beyond chance. ``wins`` and ``losses`` count the questions on which it scores better and worse.
     """
 
     leg: str

@@ -211,7 +211,7 @@ def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
 
 
 def _after(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the changes of reranker, top_k and budget."""
+    """Yield the effects of changing the reranker, top_k or the budget."""
     now = traces.within(traces.ranked)
     if traces.candidates:
         yield _change(traces, RERANKING, "none", traces.within(traces.first), now)

@@ -101,8 +101,9 @@ def item_information(scores: Doubles) -> Doubles:
 
 
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
-    """Find questions with a possibly wrong label, the least discriminating first; questions that all fail are excluded.
+    """Find questions with a possibly wrong label, the least discriminating first.
 
+    Questions that every config fails are excluded.
     The good configs are the best quarter by the other questions, including ties.
     """
     rest, good = rest_means(scores), math.ceil(GOOD * len(scores))

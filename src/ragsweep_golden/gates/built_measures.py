@@ -46,7 +46,7 @@ def _strata(subject: Subject) -> Measured:
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
-        raise NotMeasured("no entry has a stratum, and there is no corpus in folders")
+        raise NotMeasured("no entry has a stratum, or evidence in a document of corpus=")
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 
 

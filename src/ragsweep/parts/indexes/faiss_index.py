@@ -34,7 +34,7 @@ class FaissIndex(ABC):
 
     @abstractmethod
     def _open(self, index: Arrays, vectors: Floats) -> Any:
-        """Build the object that ``_candidates`` searches from the stored arrays."""
+        """Build, from the stored arrays, the object that ``_candidates`` searches."""
 
     @abstractmethod
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:

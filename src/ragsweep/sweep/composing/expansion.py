@@ -10,6 +10,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from ragsweep.sweep.composing.overrides import Options, expand_glob, parse
+from ragsweep.sweep.composing.trees import spell_value
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
@@ -94,8 +95,11 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     return list(enumerate(cases))
 
 
-def _as_lines(case: Mapping[Any, Any]) -> str:
-    return ", ".join(f'"{key}={"null" if value is None else value}"' for key, value in case.items())
+def _as_lines(case: Mapping[Any, Any], prefix: str = "") -> str:
+    return ", ".join(
+        _as_lines(value, f"{prefix}{key}.") if isinstance(value, Mapping) else f'"{prefix}{key}={spell_value(value)}"'
+        for key, value in case.items()
+    )
 
 
 def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:

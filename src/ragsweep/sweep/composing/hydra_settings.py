@@ -180,8 +180,8 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
             raise ConfigError(f"{where}.{name}: a config cannot change this setting of {kind}{nearest(name, allowed)}")
         if name == "ray.init.address" and value not in _ADDRESSES:
             raise ConfigError(
-                f"{where}.{name}: must be auto or local, got {value!r}; set RAY_ADDRESS={value} when you run the"
-                " command"
+                f"{where}.{name}: must be auto or local, got {value!r}; omit it, and set RAY_ADDRESS={value} when you"
+                " run the command"
             )
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be one word of letters, digits and .,:=*@%+-_, got {value!r}")

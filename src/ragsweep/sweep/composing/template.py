@@ -19,6 +19,8 @@ from ragsweep.sweep.composing.trees import keys_read, leaves, value_at, with_val
 MISSING = "???"
 """The text of a value that each job must set."""
 
+_CIRCULAR = "the interpolation is circular; replace a reference in the cycle by a value"
+
 
 class Template:
     """A composed config, its node ``hydra`` included, in which jobs set plain values."""
@@ -172,13 +174,15 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {_explain(str(fault).splitlines()[0])}") from None
     except RecursionError:
-        raise ConfigError("config: an interpolation is circular; write one of its values out") from None
+        raise ConfigError(f"config: {_CIRCULAR}") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
 def _explain(fault: str) -> str:
     """Add a way out to OmegaConf's message on an interpolation."""
+    if "Recursi" in fault or "recursion" in fault:
+        return _CIRCULAR
     if variable := re.search(r"Environment variable '(\w+)' not found", fault):
         name = variable[1]
         return f"the environment variable {name} is not set; set it, or give a default: ${{oc.env:{name},DEFAULT}}"

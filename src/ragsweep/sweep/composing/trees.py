@@ -104,7 +104,7 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
             if name in _NO_PARAMETERS or key == "_target_":
                 continue
             if not isinstance(value, Mapping):
-                found[name] = _spell_value(value)
+                found[name] = spell_value(value)
             elif isinstance(child := node[key], Mapping):
                 walk(child, value, f"{name}.")  # otherwise all of it belongs to another key
 
@@ -112,10 +112,10 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
     return {name: str(mask(value, name)) for name, value in found.items()}
 
 
-def _spell_value(value: Any) -> str:
+def spell_value(value: Any) -> str:
     """Format a value as typed on the command line."""
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_spell_value(item) or "''" for item in value) + "]"
+        return "[" + ",".join(spell_value(item) or "''" for item in value) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if not isinstance(value, str) or (_BARE.fullmatch(value) and not _OTHER.fullmatch(value)):

@@ -167,7 +167,7 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 def log_outcome(
     tracker: Tracker, outcome: Result | Failure, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS
 ) -> str:
-    """Log an outcome to the tracker, with its number in the sweep in its name, and return the run's id."""
+    """Log an outcome to the tracker and return the run's id; in a sweep, a config's number precedes its name."""
     if at.parent and at.job and at.job.isdigit():
         outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
