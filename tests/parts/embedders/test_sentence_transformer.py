@@ -67,6 +67,24 @@ def test_tokens_are_counted_with_special_ones_and_read_up_to_the_limit(tiny_embe
     assert (tokens.tolist(), read.tolist()) == ([33], [20])
 
 
+def test_queries_in_half_precision_do_not_depend_on_the_number_of_threads() -> None:
+    import torch
+
+    words = " ".join(SENTENCES * 3).split()
+    queries = [" ".join(words[:length]) for length in range(28, 64, 2)]
+    part, before = SentenceTransformerEmbedder("bundled", device="cpu", dtype="bfloat16"), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append((part.embed_queries(queries), np.concatenate(part.embed_tokens(queries, "query"))))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
 def test_tokens_beyond_the_limit_change_nothing(tiny_embedder: Path) -> None:
     part = embedder(tiny_embedder, normalize=False)
     one, other, shorter = part.embed_documents(["cat " * 22 + "mat", "cat " * 22 + "stars moons", "cat " * 21]).vectors

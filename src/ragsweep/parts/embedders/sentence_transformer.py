@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -72,8 +73,9 @@ class SentenceTransformerEmbedder(LocalModel):
         """Return the vectors of queries, (queries, dimension). Raises InputError if a number in them is not finite."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
-        for start in range(0, len(queries), size):
-            vectors[start : start + size] = self._embed("query", list(queries[start : start + size]))
+        with self._same_threads():
+            for start in range(0, len(queries), size):
+                vectors[start : start + size] = self._embed("query", list(queries[start : start + size]))
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
@@ -96,7 +98,8 @@ class SentenceTransformerEmbedder(LocalModel):
         vectors: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
         for start in range(0, len(texts), size):
             rows = order[start : start + size]
-            features = self._encode(kind, [texts[row] for row in rows], output_value=None)
+            with self._same_threads() if kind == "query" else nullcontext():
+                features = self._encode(kind, [texts[row] for row in rows], output_value=None)
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
                     raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
@@ -128,9 +131,25 @@ class SentenceTransformerEmbedder(LocalModel):
         return model
 
     @property
+    def _is_half(self) -> bool:
+        return self._resolved_dtype() in {"bfloat16", "float16"}
+
+    @property
     def _queries_together(self) -> int:
         """The batch size of queries: 1 in half precision, where a batch changes the third digit."""
-        return 1 if self._resolved_dtype() in {"bfloat16", "float16"} else self.batch_size
+        return 1 if self._is_half else self.batch_size
+
+    @contextmanager
+    def _same_threads(self) -> Iterator[None]:
+        """Compute queries in half precision in one thread: the number of threads changes the third digit, too."""
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1 if self._is_half else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     @property
     def _limit(self) -> int:
