@@ -70,6 +70,7 @@ OVERRIDES = st.lists(st.sampled_from(LINES), max_size=5, unique=True)
 @given(OVERRIDES)
 @example(["retriever=bm25", "retriever.k1=2", "top_k=3", "~metrics.mrr", "+new.deep.key=1"])
 @example(["embedder.normalize=false", "embedder.dtype=float32", "retriever=hybrid_rrf", "depth='50'"])
+@example(["retriever=null"])
 @example(["retriever={k1: 7}", "top_k=3", "++top_k=4", "retriever=bm25", "retriever.k1=2"])
 def test_config_is_the_one_that_hydra_composes(composer: Composer, lines: list[str]) -> None:
     assert outcome(lambda: ours(composer.compose(lines))) == outcome(lambda: by_hydra(lines))

@@ -185,11 +185,8 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
 
 def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
     """Compose a config with its node ``hydra``, which lists the overrides as typed."""
-    try:
-        with hydra_initialized():
-            config = compose(name, list(searched), return_hydra_config=True)
-    except (AssertionError, AttributeError, TypeError, ValueError) as fault:  # Hydra does not check all types
-        raise HydraException(f"{' '.join(lines)}: Hydra cannot apply one of these: {fault}") from fault
+    with hydra_initialized():
+        config = compose(name, list(searched), return_hydra_config=True)
     if list(searched) != list(lines):
         with read_write(config):
             config.hydra.searchpath = _search_path(lines)

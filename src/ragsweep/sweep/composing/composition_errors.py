@@ -15,6 +15,9 @@ from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.template import JobConfig
 
+_UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
+"""Exceptions of Hydra for overrides whose type it does not check."""
+
 
 def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
     """Shorten Hydra's message to one sentence, and add the nearest known name."""
@@ -96,7 +99,7 @@ def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         template = composer.template(chosen)
-    except (HydraException, OmegaConfBaseException):
+    except (HydraException, OmegaConfBaseException, *_UNCHECKED):
         template = composer.template([])
     return list(_dotted(template.tree if of_hydra else template.written, ""))
 
@@ -116,6 +119,9 @@ def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
         raise ConfigError(explain(fault, overrides, composer)) from None
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
+    except _UNCHECKED as fault:
+        text = f"{' '.join(overrides)}: Hydra cannot apply one of these: {fault}"
+        raise ConfigError(explain(HydraException(text), overrides, composer)) from fault
 
 
 @contextmanager
