@@ -142,10 +142,13 @@ class SentenceTransformerEmbedder(LocalModel):
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
         """Compute queries in half precision in one thread: the number of threads changes the third digit, too."""
+        if not self._is_half:
+            yield
+            return
         import torch
 
         before = torch.get_num_threads()
-        torch.set_num_threads(1 if self._is_half else before)
+        torch.set_num_threads(1)
         try:
             yield
         finally:
