@@ -21,7 +21,8 @@ FEWEST = 10
 """Minimum effective clusters for an estimate of the spread."""
 TAIL = 0.02
 """The two-sided tail at which degrees of freedom are fitted, between those of one 95 % interval and of many."""
-BISECTIONS = 40
+PRECISION, STEPS = 1e-9, 40
+"""Relative precision of a root (the integral is less accurate), and maximum steps."""
 NODES = 768
 """Nodes of the integral; its error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
@@ -148,21 +149,33 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 
     most = _satterthwaite(_Model.of(np.array(kinds), np.array(counts), 0.0))
     model = _Model.of(np.array(kinds), np.array(counts), correlation)
-    end = 2.0
-    while _exceeds(model, end) > TAIL and end < 1e3:
+    end = 4.0  # at half of it more than TAIL of any t distribution, and of the normal, is left
+    while _exceeds(model, end) > TAIL:
         end *= 2
-    critical = _bisect(lambda value: _exceeds(model, value) > TAIL, 0.5, end)
+    critical = _root(lambda value: _exceeds(model, value) - TAIL, end / 2, end)
     if critical <= stdtrit(most, 1 - TAIL / 2):
         return most
-    return _bisect(lambda degrees: bool(stdtrit(degrees, 1 - TAIL / 2) > critical), 0.5, most)
+    return _root(lambda degrees: float(stdtrit(degrees, 1 - TAIL / 2)) - critical, 0.5, most)
 
 
-def _bisect(below: Callable[[float], bool], low: float, high: float) -> float:
-    """Return where a condition stops holding between ``low`` and ``high`` (importing scipy.optimize takes a second)."""
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return (low + high) / 2
+def _root(decreasing: Callable[[float], float], low: float, high: float) -> float:
+    """Return the zero of a decreasing function between ``low`` and ``high``.
+
+    Ridders' method (IEEE Transactions on Circuits and Systems 26, 1979); importing scipy.optimize takes a second.
+    """
+    above, below, root = decreasing(low), decreasing(high), low
+    for _ in range(STEPS):
+        middle, before = (low + high) / 2, root
+        value = decreasing(middle)
+        root = middle + (middle - low) * value / math.sqrt(value**2 - above * below)
+        if abs(root - before) <= PRECISION * high:
+            break
+        for place, height in ((middle, value), (root, decreasing(root))):
+            if height > 0 and place >= low:
+                low, above = place, height
+            elif height <= 0 and place <= high:
+                high, below = place, height
+    return root
 
 
 def _satterthwaite(model: _Model) -> float:
