@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
 from ragsweep.commands.ablation_report import cases_document, changes_document
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
-from ragsweep.core.errors import RagsweepError
+from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
@@ -50,7 +50,7 @@ def ablate(arguments: Sequence[str]) -> int:
     if options.path != ".ragsweep":  # results belong to the store of the run
         overrides = with_value(result.run.overrides, f"store.path={options.path}")
         result = replace(result, run=replace(result.run, overrides=overrides))
-    ablation = prepare(result, options.overrides, options.factor, options.config_dir)
+    ablation = prepare(result, options.overrides, options.factor, options.config_dir, options.metric)
     print_document(cases_document(ablation))
     if options.plan:
         jobs = tuple((*case.overrides, "plan=true") for case in ablation.cases)
@@ -97,14 +97,21 @@ def write_sweep(ablation: Ablation, run: str) -> str:
     return name
 
 
-def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, config_dir: str | None) -> Ablation:
+def prepare(
+    result: Result,
+    typed: Sequence[str],
+    wanted: Sequence[str] | None,
+    config_dir: str | None,
+    metric: str | None = None,
+) -> Ablation:
     """Return the cases of an ablation of a recorded config, composed with the present code, data and defaults.
 
     ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
-    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options.
+    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options, and ``metric``
+    the one that will order the changes (None: the objective).
 
     Raises:
-        RagsweepError: The config no longer composes, or nothing is left to change.
+        RagsweepError: The config no longer composes, does not measure the metric, or nothing is left to change.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -121,6 +128,8 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
         else:
             base = with_value(base, values[0])
     own = experiment(base)
+    if metric and metric not in (names := [one.name for one in own.metrics]):
+        raise ConfigError(f'--metric: no metric "{metric}"{nearest(metric, names)}')
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     options = {group: chosen.get(group, result.run.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}

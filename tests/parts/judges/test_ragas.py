@@ -337,8 +337,9 @@ def test_settings_of_its_embeddings_are_refused_by_their_own_keys(monkeypatch: p
     given = {"base_url": "http://localhost:1/v1", "model": "m", "embeddings_model": "e"}
     with pytest.raises(ConfigError, match=r"^judge\.embeddings_base_url must .* named by judge\.embeddings_key_env$"):
         OpenAIJudge(**given, embeddings_base_url="x").check()
-    with pytest.raises(ConfigError, match=r"set judge\.embeddings_key_env to another variable"):
-        OpenAIJudge(**given, embeddings_base_url="http://there/v1", embeddings_key_env="THIRD_KEY").check_key()
+    for address in (None, "http://there/v1"):
+        with pytest.raises(ConfigError, match=r"set judge\.embeddings_key_env to another variable"):
+            OpenAIJudge(**given, embeddings_base_url=address, embeddings_key_env="THIRD_KEY").check_key()
 
 
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:

@@ -59,7 +59,8 @@ class OpenAIJudge(EndpointSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.embeddings_base_url:
-            self.embeddings_base_url, self.embeddings_key_env = self.base_url, self.key_env
+            self.embeddings_base_url = self.base_url
+            self.embeddings_key_env = self.embeddings_key_env or self.key_env
         calls = self.call_settings(*LIMITS) | {"key_env": self.embeddings_key_env}
         self.embedding_endpoint = Endpoint(self.embeddings_base_url, self.embeddings_model or "", **calls)
         self.models: set[str] = set()  # as named in the endpoint's replies
