@@ -61,7 +61,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The location of an answer: a document and, optionally, a short quote at the place in it (the anchor)."""
+    """The location of an answer: a document and, optionally, a short quote from it (the anchor)."""
 
     document: str
     anchor: str | None = None

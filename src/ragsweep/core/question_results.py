@@ -130,8 +130,8 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
     """The results of one config by question: a mapping of the columns with single values, and typed nested columns.
 
     ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
-    one column per metric (NaN where not measured). The other fields are empty or None in records of releases that lacked
-    them.
+    one column per metric (NaN where not measured). The other fields are empty or None in records of releases
+    that lacked them.
     """
 
     columns: Mapping[str, Sequence[Any]]

@@ -255,7 +255,7 @@ def incomplete(
 def below_coverage(result: Result) -> list[Summary]:
     """List the summaries whose coverage makes a result PARTIAL.
 
-    If ``incomplete`` lists none, as in records of former releases where every metric counted: all below ``coverage``.
+    If ``incomplete`` lists none, these are all below ``coverage``: in records of former releases every metric counted.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]

@@ -40,7 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file, without importing it, from the parent folder of its top package; None if there is none."""
+    """Find a module's file in the folder of its top package, ``home``, without importing it; None if there is none."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None

@@ -73,7 +73,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts the results into searched chunks."""
+    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts those chunks into the searched ones."""
 
     @property
     def parent(self) -> Chunker:
