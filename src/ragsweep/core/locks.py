@@ -15,7 +15,7 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file, so that any number of names needs no cleanup.
+    """Named locks on single bytes of one file: however many names there are, no lock files need to be removed.
 
     A process may acquire a lock that it already holds.
     """

@@ -1,4 +1,4 @@
-"""The protocols of parts, and the data between the stages; those of metrics are in `metric_types`.
+"""The protocols of parts, and the data between the stages; protocols of metrics are in `metric_types`.
 
 Data flows one way::
 
@@ -73,7 +73,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts those chunks into the searched ones."""
+    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts them into the searched ones."""
 
     @property
     def parent(self) -> Chunker:
