@@ -74,7 +74,7 @@ def around(
 
     Options come first; a parameter takes its neighbouring values. ``base`` are the config's overrides, ``parameters``
     the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted`` restricts the
-    factors; a prefix such as ``retriever`` stands for all below it. Raises ConfigError for an unknown factor.
+    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError if one has nothing to change.
     """
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}
@@ -96,7 +96,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbouring values of a numeric parameter of the system, as typed; [] for any other."""
+    """Return the neighbouring values of a numeric parameter of the system, as texts; [] for any other parameter."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -108,7 +108,7 @@ def neighbours(name: str, value: str) -> list[str]:
         return []
     if rungs := RUNGS.get(last):
         found = [rung for rung in rungs if rung < number][-1:] + [rung for rung in rungs if rung > number][:1]
-    elif 0 < number < 1:  # a share: a tenth less and a tenth more
+    elif 0 < number < 1:  # a share: 0.1 less and 0.1 more
         found = [share for share in (round(number - 0.1, 10), round(number + 0.1, 10)) if 0 <= share <= 1]
     elif number <= 1:
         found = [number + 1]
@@ -154,7 +154,7 @@ def _belongs(key: str, group: str) -> bool:
 
 
 def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
-    """Carry over the settings of a retriever that becomes a leg, or of a leg that becomes the retriever."""
+    """Yield the settings that a new retriever keeps, moved if a retriever becomes a leg or a leg the retriever."""
     for line in base:
         key, _, value = line.partition("=")
         sign, name = key[: len(key) - len(key_of(line))], key_of(line)

@@ -117,7 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
-    """Exit with a command's status; report bad input as one error, and release resources on a signal."""
+    """Exit with a command's status; report bad input without a traceback, and release resources on a signal."""
     _quieten()
     sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: readable by owner and group only
@@ -157,7 +157,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Disable the telemetry and the progress bars of libraries, unless these variables are set."""
+    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the user has set their variables."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

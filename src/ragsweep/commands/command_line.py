@@ -59,7 +59,7 @@ def print_document(document: Document, options: argparse.Namespace | None = None
 
 
 def print_blocks(*blocks: Block) -> None:
-    """Print blocks as one section, for a command without other forms."""
+    """Print blocks as one section in the terminal."""
     print_document(Document("", [Section(blocks)]))
 
 
@@ -83,6 +83,6 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
-    """Return the metrics to show by default: the objective, then the columns of the final table."""
+    """Return the metrics to show by default: the objectives, then the metrics of ``headline``."""
     named = [name for result in results for name in objectives(result.run.config)]
     return list(dict.fromkeys([*named, *headline(results)]))

@@ -138,7 +138,7 @@ def _difference(row: Row) -> str:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield the basis of each metric's number: missing scores, coverage, slices."""
+    """Yield notes on each metric: on its difference, on questions without a score in both configs, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
@@ -154,7 +154,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield the slices with a shown or doubtful difference, and those in which a better config may be worse."""
+    """Yield slices with a shown difference or a note, and slices that may be worse though the whole is better."""
     metric = row["metric"]
     for part in slices:
         if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:

@@ -1,4 +1,4 @@
-"""Find the sweep of two recorded configs, and its verdicts on them."""
+"""Find the sweep that contains two recorded configs, and its verdict on them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the family of the sweep that has both runs, one perhaps as its declared baseline; None if no sweep has."""
+    """Return the configs of the sweep with both runs (one may be its declared baseline); None without such a sweep."""
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
         records = ledger.records(sweep)
@@ -45,6 +45,6 @@ def _verdict_text(pair: PairComparison, unit: str) -> str:
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
-    """Return the given result of the same config, else the result."""
+    """Return the result in ``given`` with the same config as ``result``, else ``result``."""
     what = (result.run.signature, result.run.overrides)
     return next((one for one in given if (one.run.signature, one.run.overrides) == what), result)

@@ -86,7 +86,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
 
 
 def _order(effect: Effect) -> tuple[int, float]:
-    """Order main effects before interactions, largest first, inestimable ones last."""
+    """Return a sort key: main effects before interactions, the largest first, and effects without an estimate last."""
     return len(effect.factors) + 10 * bool(effect.note), -abs(effect.estimate) if not effect.note else 0.0
 
 

@@ -162,7 +162,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids in a file, else of the questions with the label; raises InputError if there are none."""
+    """Return the ids in a file, or without one those marked as critical; raises InputError if there are none."""
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
@@ -183,7 +183,7 @@ def marked_questions(result: Result) -> list[str]:
 def decide(
     baseline: RecordedRun | None, anchor: RecordedRun | None, candidate: RecordedRun, options: argparse.Namespace
 ) -> GateDecision:
-    """Decide whether the candidate is within each margin of the baselines, and keeps each bound.
+    """Decide whether the candidate meets all conditions: margins and gains against the baselines, and bounds.
 
     The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
     Berger, Technometrics 24, 1982); it fails if any check fails, and is refused for runs that are not comparable.
@@ -270,7 +270,7 @@ def _overall(checks: Sequence[Check]) -> Decision:
 
 
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
-    """Yield notes on questions and slices that are missing or ignored."""
+    """Yield notes on missing questions, missing and ignored slices, variance, and corrections by human labels."""
     for check in checks:
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:

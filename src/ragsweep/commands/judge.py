@@ -22,7 +22,7 @@ from ragsweep.stats.inference.score_matrix import clusters_of, missing_reason
 from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-FEW = 30  # lowest number of labels of either kind that is not reported as few
+FEW = 30  # with fewer labels of right, or of wrong, answers the report advises more
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
@@ -153,7 +153,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
 
 
 def _stated(label: str, form: str, *intervals: Interval) -> Statement:
-    """Make a statement of intervals."""
+    """Make a statement whose text is ``form`` with the intervals in its braces."""
     return Statement(label, form.format(*map(_shown, intervals)), {"intervals": intervals})
 
 

@@ -16,9 +16,9 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of the noise of the metrics in ``options``, else of all judged metrics that both runs have.
+    """Build the document of the noise of the metrics in ``options``, else of all ``ragas_*`` metrics of both runs.
 
-    Raises InputError if a run lacks a chosen metric, or if the runs share no judged metric.
+    Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
     """
     first, second = (find_run(options.path, run).result for run in options.runs)
     scores, others = scores_by_question(first), scores_by_question(second)

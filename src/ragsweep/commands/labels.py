@@ -41,7 +41,7 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Infer the bounds of an undefined metric from its scores: 0 and 1 if no score is outside them, else infinite."""
+    """Infer the bounds of an undefined metric: 0 and 1 if it has scores and all are between these, else infinite."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 
@@ -55,9 +55,9 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, each infinite if undefined; the config key equal to its name takes precedence.
+    """Return the bounds of a metric, each infinite if undefined.
 
-    Raises ConfigError if the config does not define it.
+    The metric under the key ``metrics.NAME`` takes precedence. Raises ConfigError if the config does not define it.
     """
     nodes = config.get("metrics") or {}
     for key in sorted(nodes, key=lambda key: key != metric):

@@ -98,7 +98,7 @@ class PairReport:
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Config name -> counts of (expected kind, found kind) in readable answers; without configs that have none."""
+        """Config name -> counts of (expected kind, found kind) in readable answers, for configs that have any."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))

@@ -107,7 +107,7 @@ def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """Show the detectable differences of a planned golden set; raises RagsweepError if there are none."""
+    """Show the detectable differences of a planned golden set; raises RagsweepError for an unusable plan or pilot."""
     runs = [find_run(options.path, run) for run in options.runs]
     clusters = options.questions if options.clusters is None else options.clusters
     design = Design(options.questions, clusters, options.configs or 1)
@@ -124,7 +124,7 @@ def _from_measured(options: argparse.Namespace) -> list[Planned]:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Read a pilot's variance; raises InputError if it has too few independent questions."""
+    """Return the pilot's variance of each metric; raises InputError if too few independent questions have scores."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)

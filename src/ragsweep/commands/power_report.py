@@ -28,7 +28,8 @@ class PowerFindings(NamedTuple):
     """The differences that the questions of one or two configs can show.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise of each repetition. ``siblings`` is the
-    number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number compared with one.
+    number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number of configs that are compared
+    with one reference.
     """
 
     runs: Sequence[RecordedRun]

@@ -56,7 +56,7 @@ def show(arguments: Sequence[str]) -> int:
 def _config_document(
     result: Result, metrics: Sequence[str], names: Sequence[str], verdict: Iterable[Statement]
 ) -> Document:
-    """Build the document of a config: ``names`` in the table of all questions, ``metrics`` in those of slices."""
+    """Build the document of a config, with the metrics ``names`` of all questions, and ``metrics`` of each slice."""
     first: list[Block] = [
         heading(result.name, result.run.dataset),
         paragraphs("verdict", verdict),
@@ -100,7 +100,7 @@ def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[st
 
 
 def _losses(result: Result) -> Iterator[Block]:
-    """Yield the stages that lost evidence, and a hybrid against its legs."""
+    """Yield blocks on the stages that lost evidence, and on a hybrid compared with its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
         yield Table([f"{found.evidences:,} pieces of evidence", ">left", ">lost here"], funnel_rows(found))
@@ -132,7 +132,7 @@ def _missed_document(result: Result, metric: str) -> Document:
 
 
 def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
-    """Yield the ranks of the evidence, and the context."""
+    """Yield the best rank of the evidence, the context, and the answer and reference of question ``n``."""
     rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)

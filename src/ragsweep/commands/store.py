@@ -106,7 +106,7 @@ def _check_stage(stage: str | None, found: Contents) -> None:
 
 
 def _list(place: StorePlace, found: Contents, options: argparse.Namespace) -> Listing:
-    """Select the entries of the stage, with the results that use them."""
+    """Return the store's entries of the chosen stage, or all, with the results that use them."""
     entries = [item for item in found.entries if options.stage in (None, item.stage)]
     try:
         return Listing(place, found, entries, options.stage, options.entries, read_results(place))

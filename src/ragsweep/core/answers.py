@@ -93,7 +93,7 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and a reason; not stored if that is in missing.CALL_FAILURES."""
+    """Output of a judge for one case: a value, or NaN and a reason; not stored for missing.CALL_FAILURES."""
 
     value: float = float("nan")
     reason: str = ""

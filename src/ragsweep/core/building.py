@@ -84,7 +84,7 @@ def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
 
 @cache
 def _members(protocol: type) -> tuple[str, ...]:
-    """Return the names that a protocol and those it extends declare."""
+    """Return the public names that a protocol and its bases in the same module declare."""
     ours = [one for one in reversed(protocol.__mro__) if one.__module__ == protocol.__module__]
     return tuple(name for one in ours for name in vars(one) if not name.startswith("_"))
 
@@ -109,10 +109,10 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 
 
 def _with_key(message: str, made: type, where: str) -> str:
-    """Put a part's key before a message, unless it begins with it; correct a key of the class's usual place.
+    """Put a part's key before a message, unless the message begins with it; correct the key that a class names.
 
-    ``retriever.k1`` becomes ``retriever.legs.bm25.k1`` for a leg. ``embedder.model`` of ``retriever.embedder`` remains,
-    because the value comes from the group by interpolation; there is no group ``index`` of this kind.
+    A class names its usual key: for a leg, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. ``embedder.model``
+    remains for ``retriever.embedder``, whose value is interpolated from the key ``embedder``; ``index`` is no such key.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in _parameters(made)
@@ -176,7 +176,7 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Check a plain value (number, text, choice) against a type hint; other hints are not checked."""
+    """Return whether a value matches a hint: plain type, choice, mapping, part, union; other hints match any value."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))

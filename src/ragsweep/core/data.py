@@ -61,7 +61,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The location of an answer: a document and, for a local answer, a short anchor quote."""
+    """The location of an answer: a document and, optionally, a short quote from it (the anchor)."""
 
     document: str
     anchor: str | None = None
@@ -83,7 +83,7 @@ class Question:
     references: tuple[str, ...] = ()  # alternative correct answers
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)  # by which results are grouped: language, ...
+    labels: Mapping[str, str] = field(default_factory=dict)  # results are grouped by these: language, product
     distractors: tuple[str, ...] = ()  # documents similar to the relevant ones, but wrong
     section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return
@@ -110,9 +110,9 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the questions, labels and, if they differ, weights: an edited file is a different golden set.
+        """The hash of the questions with their evidence, answers, labels and, if they differ, weights.
 
-        Only ratios of weights count, to nine digits.
+        Expectations and notes are excluded. Only ratios of weights count, to nine digits.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -229,7 +229,7 @@ class Rankings(NamedTuple):
     """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
 
     ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that
-    the positions refer to. Padding scores -inf; a question whose search failed has padding with the score NaN.
+    the positions refer to. Padding has the score -inf, or NaN for a question whose search failed.
     """
 
     positions: Integers

@@ -28,7 +28,7 @@ class InputError(RagsweepError):
 
 
 class ConfigError(RagsweepError):
-    """A config names something that does not exist, or its parts are incompatible."""
+    """A config or an option is invalid: an unknown name, an invalid value, or incompatible parts."""
 
 
 class TrackingError(RagsweepError):
@@ -54,7 +54,8 @@ class Faults:
     """All faults of an input, to be raised in one message, and notes on how its files were read.
 
     Args:
-        encoding: Encoding of text files without a byte order mark; None: UTF-8, or what an HTML page declares.
+        encoding: Encoding of text files without a byte order mark; None: UTF-8, or the one that an HTML page
+            declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -63,7 +64,7 @@ class Faults:
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
-        """Return a collection for faults that may be discarded; it has the same encoding and notes."""
+        """Return a second collection, for faults that may be discarded; it shares the notes."""
         other = Faults(self.encoding)
         other._noted = self._noted
         return other

@@ -58,7 +58,7 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part, or a nested part, runs a model or calls one by name."""
+        """Whether the part, or a part among its parameters, runs a model or calls one by name."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
@@ -108,7 +108,7 @@ class StageContext(Protocol):
         """Report the result of one request when it arrives."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the named piece of a whole value: as an interrupted computation stored it, else from ``make``."""
+        """Return a piece of a whole value: what an interrupted computation stored, else the result of ``make``."""
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
@@ -152,7 +152,7 @@ class Node:
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
-    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of others
+    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of other values
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError if a key is missing
 
     @cached_property

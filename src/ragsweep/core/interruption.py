@@ -41,7 +41,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop raising Interrupted again; call this once the exception has been caught."""
+    """Stop raising Interrupted again; to be called after the exception has been caught."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -15,7 +15,7 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file, so that any number of names needs no cleanup.
+    """Named locks on single bytes of one file: however many names there are, no lock files need to be removed.
 
     A process may acquire a lock that it already holds.
     """
@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's one object for the locks in a file: closing a second would release the locks of both."""
+    """Return this process's only object for a file's locks: closing a second one would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class MaskedStream:
-    """A stream that masks text by ``mask_text``, or text with terminal styles by ``styled``; it delegates the rest."""
+    """Masks text before a stream writes it: by ``mask_text`` or, if the text has terminal styles, by ``styled``."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

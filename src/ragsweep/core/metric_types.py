@@ -62,8 +62,8 @@ class Metric(HasTraits, Protocol):
     "passages" (quoted evidence), "distractors", "section" and "count" (expected ones), "reference" (a right answer),
     "keywords"; and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact"
     (an exact search beside the approximate one), "output" (read from the answer). A metric of answers must name
-    "answer". ``quantile`` is None for a mean. Without ``bounds`` (lowest, highest possible value; None where there is
-    none) there is no worst and no best case.
+    "answer". ``quantile`` is None for a mean. ``bounds`` are the lowest and the highest possible value; where one is
+    None, failed questions have no worst or best case.
     """
 
     @property

@@ -43,7 +43,7 @@ TOO_LONG = "prompt too long"
 UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
-# Reasons for a call to a service without a result.
+# Reasons why a call has no result.
 RATE_LIMITED = "rate limited"
 TIMED_OUT = "timed out"
 SERVER_ERROR = "server error"
@@ -82,16 +82,16 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 
 
 def failed(reason: str) -> bool:
-    """Return whether a reason is a failed measurement: neither empty, nor in ``SKIPPED`` or ``UNDEFINED``."""
+    """Return whether a reason means that a measurement failed: it is neither "" nor in ``SKIPPED`` or ``UNDEFINED``."""
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
-    """Return whether any of the reasons is a failed call, which the next run repeats.
+    """Return whether any of the reasons means a failed call or answer, which the next run repeats.
 
     Args:
         reasons: Why scores are missing.
-        failed_answers: Why answers failed, as reported by a generator or system; none of them is stored.
+        failed_answers: Why answers failed, in the words of a generator or system. Failed answers are not stored.
     """
     return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(
         {reason for reason in reasons if failed(reason)}
@@ -99,7 +99,7 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
-    """Describe how to complete a result: another run or, for failures that recur, the coverage to set.
+    """Describe how to complete a result: by another run or, if failures recur, by settings or a lower ``coverage``.
 
     Args:
         reasons: Why scores are missing.
@@ -137,7 +137,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Keep the scores if an approximate index was searched; else all are NaN, measured ones with the reason EXACT."""
+    """Return the scores if an approximate index was searched; else NaN for all, with EXACT where there was a score."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -195,7 +195,7 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode the reasons of several metrics; equal arrays share one object."""
+    """Encode the reasons of several metrics, each (questions,); equal writable arrays are encoded once."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:
@@ -204,7 +204,7 @@ def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
             if key not in known:
                 known[key] = _number(column)
             codes.append(known[key])
-        else:  # shared by metrics of many configs
+        else:  # read-only: shared by the metrics of many configs
             codes.append(_number_once(column))
     return codes
 

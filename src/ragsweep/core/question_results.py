@@ -65,7 +65,7 @@ BY_QUESTION = ("top", "scores")
 class EvidenceRanks:
     """The rank of each piece of evidence after each stage (pieces,): from 1, or 0 if the stage does not return it.
 
-    The pieces are in the order of the questions and of the golden set. Scores have six digits.
+    The pieces are in the order of the questions and of the golden set. Scores have six significant digits.
     """
 
     question: Numbers  # the row of the question
@@ -91,7 +91,7 @@ class EvidenceRanks:
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Return a copy without the evidence and scores (then NaN) of the questions flagged by ``lost``."""
+        """Return a copy without evidence for the questions flagged by ``lost`` (questions,); their scores are NaN."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),
@@ -130,7 +130,8 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
     """The results of one config by question: a mapping of the columns with single values, and typed nested columns.
 
     ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
-    one column per metric (NaN where not measured). The others are empty or None in records of releases without them.
+    one column per metric (NaN where not measured). The other fields are empty or None in records of releases
+    that lacked them.
     """
 
     columns: Mapping[str, Sequence[Any]]

@@ -45,12 +45,12 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Return the results of a flat table; raises ValueError, KeyError or TypeError for texts not from `to_texts`."""
+    """Return the results of a flat table; raises ValueError, KeyError or TypeError for another format."""
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:
         columns[FIELDS] = list(map(json.loads, columns[FIELDS]))
-    read = cache(json.loads)  # many questions lack the same scores
+    read = cache(json.loads)  # many questions lack the same scores, so their texts are equal
     rows = {name: [read(text or "{}") for text in column or ()] for name, column in nested.items()}
     return QuestionResults(
         columns,
@@ -66,7 +66,7 @@ def _compact(value: Any) -> str:
 
 
 def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
-    """Return the paths of each question's evidence; empty without evidence."""
+    """Yield the evidence ranks of each question as a mapping; empty for a question without evidence."""
     known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
     values = {name: map_arrays(value, _numbers) for name, value in known.items() if len(value)}
     ends = np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()
@@ -77,7 +77,7 @@ def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(column: NDArray[Any]) -> list[float | None]:
-    """Return numbers without needless fractions; None for NaN."""
+    """Return the numbers of a column: whole floats as int, NaN as None."""
     if column.dtype.kind != "f":
         return column.tolist()  # type: ignore[no-any-return]
     return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]

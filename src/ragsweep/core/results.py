@@ -19,8 +19,8 @@ class Summary:
     ``value`` is NaN if no question could be scored. ``low`` and ``high`` bound its 95 % interval. Of ``n_total``
     questions, ``n_scored`` were scored, ``n_skipped`` lack a requirement of the metric (evidence, say) and ``n_failed``
     have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is ``n_scored`` divided by the
-    number that a run without failed calls could have scored; of questions without an answer, this counts only the share
-    to which the metric applies among the answered ones. ``low_bound`` and ``high_bound`` are the value if every failed
+    number that a run without failed calls could have scored, if the metric applies to the same share of the unanswered
+    questions as of the answered ones. ``low_bound`` and ``high_bound`` are the value if every failed
     measurement (see ``missing.failed``) had given the metric's lowest, or highest, value.
     """
 
@@ -131,7 +131,7 @@ class Summaries:
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
     first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
-    reranking: Mapping[str, float] = field(default_factory=dict)  # as ``compare`` returns it; empty without a reranker
+    reranking: Mapping[str, float] = field(default_factory=dict)  # see ``evaluation.scoring.compare``
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -255,7 +255,7 @@ def incomplete(
 def below_coverage(result: Result) -> list[Summary]:
     """List the summaries whose coverage makes a result PARTIAL.
 
-    In records of releases where every metric counted, these may be summaries that ``incomplete`` does not list.
+    If ``incomplete`` lists none, these are all below ``coverage``: in records of former releases every metric counted.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]

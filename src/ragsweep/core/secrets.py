@@ -4,9 +4,10 @@ A command treats a value as secret if its key is a secret's name (``api_key``, `
 or in the environment), or if an interpolation reads it from the environment (``${oc.env:NAME}``). It is masked by
 value, in any encoding. Exempt, because masking them would make texts unreadable:
 
-- under a secret's name: true, false, and values of fewer than 4 characters (masked under that name only); values of 4
-to 7 characters are masked as whole words only
-- from the environment under any other name: fewer than 8 characters, numbers, and paths whose first folder exists
+- under a secret's name in a config, or in a variable that the config reads: true, false, null, and values of fewer than
+4 characters (masked under that name only); values of 4 to 7 characters are masked as whole words only
+- in a variable with a secret's name that no config reads: values of fewer than 8 characters
+- in any other variable: values of fewer than 8 characters, numbers, and paths whose first folder exists
 """
 
 import base64
@@ -69,7 +70,7 @@ _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\
 def is_secret(name: str) -> bool:
     """Return whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
     last = name.rpartition(".")[2]
-    return last != "PWD" and bool(_SECRET.search(_CAMEL.sub("_", last).lower()))  # PWD: the shell's folder
+    return last != "PWD" and bool(_SECRET.search(_CAMEL.sub("_", last).lower()))  # PWD is the shell's working folder
 
 
 @lru_cache(maxsize=4096)
@@ -84,9 +85,10 @@ def is_count(name: str, value: Any) -> bool:
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
-    """Mask the values under secret names in a tree of plain values; references (``${oc.env:NAME}``) remain visible.
+    """Mask the values under secret names in a tree of plain values.
 
-    ``name`` is the key of the tree; ``inside``: whether the whole tree is under a secret's name.
+    References (``${oc.env:NAME}``), token counts, booleans, None and "" remain visible. ``name`` is the key of the
+    tree; ``inside``: whether the whole tree is under a secret's name.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -132,7 +134,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in a text's URLs: passwords, and query parameters by name."""
+    """Yield the secrets in a text's URLs: passwords, and the values of query parameters with a secret's name."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
@@ -149,13 +151,13 @@ def _mask_query(url: re.Match[str]) -> str:
 def mask_text(text: str, *secrets: str) -> str:
     """Mask the given secrets and those of the environment in a text, in any encoding.
 
-    Services echo keys in their answers, and libraries in their errors.
+    Services repeat keys in their answers, and libraries in their errors.
     """
     return _mask_all(text, frozenset(secrets), frozenset())
 
 
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
-    """Mask secrets: ``anywhere`` also within words, short ``others`` as whole words only."""
+    """Mask ``anywhere``, ``others`` (short ones as whole words only), and the secrets of URLs and the environment."""
     if "://" in text:
         text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
     variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
@@ -168,7 +170,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """List the spellings to replace anywhere, the longest first; the pattern matches short whole words."""
+    """Return the spellings to replace anywhere, longest first, and the pattern of short whole words, if any."""
     short = {secret for secret in others - anywhere if len(secret) < SHORTEST}
     long = anywhere | (others - short)
     forms = sorted({form for secret in long for form in spellings(secret)}, key=len, reverse=True)
@@ -186,14 +188,17 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value, unless it is too short or a constant; ``named``: whether its key is the name of a secret."""
+        """Add a value and the secrets in its URLs; ``named``: whether its key is the name of a secret.
+
+        The value itself is not added if it is too short, or is true, false or null.
+        """
         value = value.strip()
         if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
             self._values.add(value)
         self.add_passwords(value)
 
     def add_variable(self, value: str) -> None:
-        """Add an environment variable's value, unless it is short, a number or a path."""
+        """Add an environment variable's value, unless it is short, a number or an existing path."""
         try:
             float(value)
         except ValueError:
@@ -201,7 +206,7 @@ class Secrets:
                 self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in a text's URLs; they may also occur outside their URL."""
+        """Add the secrets in a text's URLs, so that they are also masked outside a URL."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
@@ -237,9 +242,9 @@ class Secrets:
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask what is printed or logged inside the block, and messages of RagsweepErrors; escape control characters.
+        """Mask all printed and logged text and the RagsweepErrors of the block; escape control characters in output.
 
-        A writer that escapes its texts and emits control sequences itself uses the stream's ``styled``.
+        A writer that emits control sequences, and escapes its texts itself, uses the stream's ``styled``.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(
@@ -257,7 +262,7 @@ class Secrets:
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield the encodings of a secret: verbatim, in URLs, JSON, Python, YAML and base64, and each of its lines."""
+    """Yield the encodings of a secret and of its longer lines: verbatim, in URLs, JSON, Python, YAML and base64."""
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:
         plain = part.encode("utf-8", "surrogateescape")

@@ -40,7 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file below its top package's folder, without importing it; None if it does not exist."""
+    """Find a module's file in the folder of its top package, ``home``, without importing it; None if there is none."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None

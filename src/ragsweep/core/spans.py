@@ -53,7 +53,8 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
     """Return for each child the index of the first parent that contains it entirely (children,).
 
-    Every child must have such a parent. Parents are sorted by start, so it is the first that ends no earlier.
+    Every child must have such a parent. Because parents are sorted by start, it is the first one that does not end
+    before the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)

@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class PartTraits:
-    """What a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; all of it is optional.
+    """The traits that a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; all are optional.
 
     A subclass inherits the traits except ``version``; ``TRAITS = replace(Parent.TRAITS, version="1", ...)`` changes
     some of them.

@@ -1,4 +1,4 @@
-"""The protocols of parts, and the data between the stages; those of metrics are in `metric_types`.
+"""The protocols of parts, and the data between the stages; protocols of metrics are in `metric_types`.
 
 Data flows one way::
 
@@ -73,7 +73,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``child`` cuts the searched chunks out of those that ``parent`` cuts."""
+    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts them into the searched ones."""
 
     @property
     def parent(self) -> Chunker:
@@ -86,7 +86,7 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors of one dimension."""
+    """Turn texts into vectors of the same length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks."""
@@ -97,7 +97,7 @@ class Embedder(HasTraits, Protocol):
 
 @runtime_checkable
 class VectorIndex(HasTraits, Protocol):
-    """Find nearest vectors. ``build`` returns all that ``search`` needs besides the vectors.
+    """Find nearest vectors, by inner product. ``build`` returns all that ``search`` needs besides the vectors.
 
     The vectors may be a read-only memory-mapped file: read them in blocks, and never copy all of them.
     """
@@ -113,7 +113,7 @@ class VectorIndex(HasTraits, Protocol):
 class TextRetriever(HasTraits, Protocol):
     """Rank chunks by their texts. ``build`` is called once per chunking, ``retrieve`` with any number of queries.
 
-    If fewer than ``depth`` chunks are found, the rest is padded with -1 (score: minus infinity).
+    If fewer than ``depth`` chunks are found, the ranking is padded with -1 (score: minus infinity).
     """
 
     def build(self, texts: Sequence[str]) -> Arrays:

@@ -1,8 +1,8 @@
 """Define the words of a text in any script, for search, lengths, comparisons and quotes.
 
 A word is a run of letters, digits and underscores, with the marks on them (vowel signs of Devanagari, for instance).
-Scripts written without spaces have no visible words: each character is one, because segmentation would need a
-dictionary. The same holds for Hangul, where particles join the word, except in quotes.
+In scripts written without spaces each character counts as a word, because segmentation would need a dictionary. So does
+each Hangul syllable, because Korean particles are attached to words; quotes keep Korean words whole.
 """
 
 import re
@@ -38,7 +38,7 @@ Kind = Literal["word", "token", "term", "search", "letter", "run", "character", 
 
 @cache
 def _marks() -> str:
-    """Return a class of characters that attach to the previous one: marks, medial jamo, the soft hyphen.
+    """Return the characters, for a regex class, that attach to the previous one: marks, vowel and final jamo, U+00AD.
 
     Marks of rare scripts beyond U+FFFF are excluded: ``re`` tests those one by one.
     """
@@ -51,13 +51,14 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     """Return the compiled pattern of one kind of text unit.
 
     word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
-    characters are paired; search: a term of two characters and more, or one syllabic character; letter: one character
-    of a word that is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
-    what a quote cannot cut, text between white space or one unspaced character; unspaced: one unspaced character.
+    characters are paired; search: a term of at least two characters, or one syllabic character; letter: one character
+    of a word, if it is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
+    the smallest unit of a quote, one unspaced character or a run of others without white space; unspaced: one unspaced
+    character.
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"
-    spaced_word = rf"[^\W{_SYLLABIC}]+(?:[{_marks()}]+[^\W{_SYLLABIC}]*)*"  # runs: several times as fast as letters
+    spaced_word = rf"[^\W{_SYLLABIC}]+(?:[{_marks()}]+[^\W{_SYLLABIC}]*)*"  # several times as fast as matching letters
     word = rf"{spaced_word}|{character}"
     term = rf"\w*(?:[{_marks()}]+\w*)*"
     return re.compile(
@@ -88,7 +89,7 @@ def word_count(text: str) -> float:
 
 
 def spaced(text: str) -> str:
-    """Separate the tokens of a text with syllabic characters by spaces; return other text unchanged."""
+    """Put spaces between the tokens of a text that contains syllabic characters; return other texts unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 
