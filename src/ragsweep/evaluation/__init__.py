@@ -1,1 +1,1 @@
-"""Turn a config into its graph of stages, and the results into a score for every question."""
+"""Turns a config into its graph of stages, and the results into a score for every question."""

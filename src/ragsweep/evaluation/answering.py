@@ -1,4 +1,4 @@
-"""Keys of questions, requests and cases by content; answers and judgements as stored rows."""
+"""Keys of questions, requests and cases, made from their content; answers and judgements as stored rows."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ KEPT_WITHIN = 1.0
 class QuestionKey(str):
     """The identity of a question in one config: the inputs of its answer other than the config.
 
-    As text, it is the stored key of the question's row. ``needs_retrieval`` is decided by the golden set, ``searched``
-    by the router, if any; ``reference`` is read by judges only; ``query`` is empty if the search text is the
-    question's.
+    As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set, ``searched``
+    from the router (without one, from the golden set); only judges use ``reference``; ``query`` is empty if the
+    question's own text is searched.
     """
 
     text: str
@@ -151,7 +151,7 @@ def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
 
 
 class ResultCollector:
-    """Collect results as they arrive and store them immediately, so that no result is paid for twice."""
+    """Collects results as they arrive, and stores results of calls immediately, so that none is paid for twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
@@ -161,7 +161,7 @@ class ResultCollector:
         self._kept = time.monotonic()
 
     def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Accept the result of the row at an index; raise AssertionError if it has one, or if there is no such row."""
+        """Accept the result of the row at index ``number``; raise AssertionError if it has one or is unknown."""
         assert 0 <= number < len(self._rows), f"there is no request {number}"
         assert number not in self._results, f"request {number} was answered twice"
         self._results[number] = item
@@ -191,7 +191,7 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request the results of all rows; results before an error are stored.
+    """Request the results of all rows; results that arrive before an error are stored.
 
     ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``.
     """

@@ -1,4 +1,4 @@
-"""Build the graph of stages that a config describes, part by part."""
+"""Builds the graph of stages that a config describes, part by part."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: also search exactly where indexes are approximate; ``excluded``: documents by search text, see Dataset.
+    ``exact``: also search exactly where indexes are approximate; ``excluded``: documents by search text.
     Raises ConfigError, with the key, for incompatible parts.
     """
     chunker, retriever, reranker = (

@@ -25,7 +25,7 @@ class Parts:
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
     query: BuiltPart | None = None  # writes the search query; None: the question's text
-    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
 
 class ApproximateLeg(NamedTuple):
@@ -71,7 +71,7 @@ class ConfigGraph:
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None if the golden set decides which questions need the corpus
-    query: Node | None = None  # queries of questions with a history; None if these are their texts
+    query: Node | None = None  # queries of questions with a history; None without a query writer
     paid_stages: tuple[PaidStage, ...] = ()
     repetitions: tuple[Repetition, ...] = ()  # beyond the first answer
 

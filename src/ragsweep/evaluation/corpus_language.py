@@ -1,4 +1,4 @@
-"""The language of a corpus: detect it, substitute it for ``language: auto``, and compare it with the config."""
+"""The language of a corpus: detected, substituted for ``language: auto``, and compared with the config."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Substitute the corpus's language for ``language: auto`` of parts in a tree of plain values.
 
     A part's class lists the languages that it accepts in its traits; a part without a list is unchanged. If the
-    corpus's language is not in the list, "none" is substituted or, if that is not in it either, English. An undetected
+    corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. An undetected
     language counts as English. Raises ConfigError for a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
@@ -113,9 +113,9 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
-    """List the labelled lines of a plan: a corpus language other than English, or mixed, and settings that do not fit.
+    """Return the lines (label, text) of a plan on corpora that are not only English, and on settings that do not fit.
 
-    ``build`` returns the part of a node at a key. Empty for an external system, which reads the corpus itself.
+    ``build`` builds the part of a config node at a key. External systems have no lines: they read the corpus directly.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:
@@ -128,7 +128,7 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Describe the share of the language and, in a mixed corpus, of all others from 5 %."""
+    """Describe the share of the language and, in a mixed corpus, of every other language with at least 5 %."""
     first, *others = found.shares.items()
     named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
@@ -165,7 +165,7 @@ def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield key and node of every part used for search and answers."""
+    """Yield the key and the node of every part that a config uses for search and answers."""
 
     def walk(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if isinstance(node, Mapping):

@@ -1,4 +1,4 @@
-"""Estimate the cost of a plan's calls: from measured usage of the same part, else from the part's own estimate."""
+"""Estimates the cost of a plan's calls: from measured usage of the same part, else from the part's own estimate."""
 
 import math
 from collections import Counter
@@ -36,7 +36,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
     """Add the expected and the highest cost of calls to the stages of a plan; stages without calls cost nothing."""
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
-    # Rows with unknown keys are counted by the address of their reader, which precedes each.
+    # Rows with unknown keys are counted by the address of their reader, which precedes each row.
     counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:
@@ -49,7 +49,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
 
 
 class _Estimator:
-    """Estimate the cost of paid stages; each measurement is read once."""
+    """Estimates the cost of paid stages; each measurement is read once."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -104,7 +104,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return the tokens of an answer: as measured, else the limit."""
+        """Return the tokens of an answer: the measured mean, else the limit; 0 without answers, NaN if unknown."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())

@@ -1,4 +1,4 @@
-"""Evaluate one config: run its graph for all questions, score every question, and summarise."""
+"""Evaluates one config: runs its graph for all questions, scores every question, and summarises the scores."""
 
 import time
 from collections.abc import Mapping
@@ -74,10 +74,10 @@ class Covered(NamedTuple):
 
 @dataclass
 class Evaluator:
-    """Evaluate configs one after another; shared results are computed once."""
+    """Evaluates configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # latency measured later is never measured again
+    began: float = field(default_factory=time.time)  # latency measured after this time is not measured again
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -85,7 +85,7 @@ class Evaluator:
         return self.evaluate_with_artifacts(experiment).result
 
     def evaluate_with_artifacts(self, experiment: Experiment) -> Evaluation:
-        """Run the config, score it, and prepare a tracker's artifacts; latency is measured once everything is warm."""
+        """Run the config, score it, and prepare a tracker's artifacts; latency is measured when all caches are warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
@@ -150,14 +150,14 @@ class Evaluator:
         )
 
     def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:
-        """Route all questions if there is a router; return the table with the searched questions."""
+        """Return each question's route, and the table with the routing; without a router, None and ``table``."""
         if not graph.route:
             return None, table
         routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Collect the input of metrics, except latency."""
+        """Collect the input of metrics, except routes, queries and latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -202,7 +202,7 @@ class Evaluator:
         )
 
     def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> EvidenceRanks:
-        """Trace each evidence through the stages; legs are scored by the objective and the headline metrics."""
+        """Trace the evidence; legs are scored by the objectives and headline metrics that need only evidence."""
         config = experiment.config
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
         chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
@@ -210,9 +210,9 @@ class Evaluator:
         return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Rank for all questions that need retrieval; conversational questions get an empty ranking.
+        """Return the rankings of all questions; questions that are not searched get an empty one.
 
-        Raises CallFailed if the searches of all these questions failed.
+        Raises CallFailed if all searches failed.
         """
         found: Rankings = self.executor.get(node, table.queries)
         if len(table.rows) and found.failed.all():
@@ -235,7 +235,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's share of the executor's counts; for embedding, also chunks and the largest cut share."""
+        """Return this config's work by stage; for embedding, also the chunks and the largest share of tokens cut."""
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
@@ -251,7 +251,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return each index's size in bytes and build time in seconds, from any run; NaN if unknown."""
+        """Return each index's size in bytes and build time in seconds, in any run; NaN if unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
@@ -269,7 +269,7 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 
 def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
-    """Return PARTIAL if a metric that decides or is shown, including judged ones, lacks too many scores."""
+    """Return PARTIAL if a shown, judged, constrained or target metric lacks too many scores, else COMPLETE."""
     further = (*experiment.targets, *experiment.graph.verdicts)
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 

@@ -1,8 +1,8 @@
-"""Resolve labels under any chunking: map anchors to spans of the text, and spans to the chunks that cover them.
+"""Resolves labels under any chunking: maps anchors to spans of the text, and spans to the chunks that cover them.
 
-Each piece of evidence is credited once, at the first rank that covers it, and the ideal list is the list of all pieces.
-So no metric has a denominator that depends on the chunking, and with one chunk per document and document-level evidence
-every metric equals trec_eval's.
+Each piece of evidence is credited once, however many chunks cover it, and the ideal ranking contains all pieces. So no
+metric has a denominator that depends on the chunking. With one chunk per document and document-level evidence, metrics
+equal their counterparts in trec_eval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,12 +53,12 @@ class EvidenceTokens(NamedTuple):
 class Coverage:
     """The chunks that cover each relevant piece of evidence (grade > 0); computed once per chunking.
 
-    ``evidence`` and ``chunk`` are the covering pairs.
+    The covering pairs: chunk ``chunk[n]`` covers piece ``evidence[n]``.
     """
 
     questions: Sequence[Question]
-    question: Numbers  # (evidences,): the index of each piece's question
-    grade: NDArray[np.float64]  # (evidences,)
+    question: Numbers  # (pieces,): the index of each piece's question
+    grade: NDArray[np.float64]  # (pieces,)
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
     places: Places  # the passages of the evidence
@@ -69,14 +69,14 @@ class Coverage:
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find the first rank, from 1, of a chunk that covers each piece of evidence (evidences,); 0 if none."""
+        """Find the first rank, from 1, of a chunk that covers each piece of evidence (pieces,); 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 if absent.
+        """Find the rank, from 1, of each marked chunk in the ranking of its question (marked pairs,); 0 if absent.
 
-        Rankings are of these questions, in their order: only their number is checked. Raises AssertionError if it
-        differs, or if both sides name a chunking and the two differ.
+        ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
+        if the rankings are of another chunking (checked only if both addresses are known).
         """
         assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
         assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"
@@ -118,13 +118,13 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     """Find the chunks that cover each relevant piece of evidence.
 
     A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of the passage's characters. If no
-    chunk does, the chunks with the most of them do, so that no label is lost with small chunks. Any chunk of a document
-    covers a whole document. ``counts``: the token count of every chunk; None: from :func:`count_tokens`.
+    chunk has that many, the chunks with the most cover it, so that small chunks lose no label. Evidence that is a whole
+    document is covered by any of its chunks. ``counts``: tokens of every chunk; None: from :func:`count_tokens`.
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk contains;
-        all of them together.
+        InputError: Labels name unknown documents, anchors do not occur, or no chunk contains any of a passage; one
+        error lists all of these.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -194,7 +194,7 @@ def count_tokens(chunks: Chunks) -> Numbers:
 def _mark(
     chunks: Chunks, question: Numbers, touches: Overlaps, whole: NDArray[np.bool_], counts: Numbers
 ) -> EvidenceTokens:
-    """Count the tokens of every chunk that are in any evidence of a question, each once.
+    """Count, for every question and chunk, the tokens inside any of the question's evidence, each once.
 
     ``question`` and ``whole`` are (touches,). Only texts with anchors are read.
     """
@@ -208,12 +208,12 @@ def _mark(
     size = max(len(counts), 1)
     keys, group = np.unique(question * size + touches.chunk, return_inverse=True)
     inside = _union(group, first, last, len(keys)).astype(np.int64)
-    # A whole document marks all tokens of its chunk, which an anchor in it would count twice.
+    # Evidence of a whole document already marks all tokens; an anchor in it would count some of them twice.
     return EvidenceTokens(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
 
 
 def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
-    """Measure the union of the half-open intervals of each group, in units of their ends (none below 0)."""
+    """Return the length of the union of each group's half-open intervals (groups,); no start is below 0."""
     order = np.lexsort((start, group))
     stride = int(end.max(initial=0)) + 1
     low, high = (group * stride + start)[order], (group * stride + end)[order]
@@ -275,10 +275,10 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     """Spread the evidence covered by one chunk over following ranks, one per rank, so that no list beats the ideal one.
 
     The pieces of a question's evidence are taken in order of first rank, the higher grade first on a tie. Each is
-    credited at its first rank, or directly after the previous one: ``max(first_rank, credited before + 1)``. Because no
-    two share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces thus counts
-    like two chunks, at its own rank and the next. If no two share a first rank, nothing changes. All arrays are
-    (evidences,); rank 0 means not found.
+    credited at its first rank, or at the rank after the previous piece: ``max(first_rank, previous credited + 1)``. As
+    no two pieces share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces
+    counts like two chunks, at its own rank and the next. If no two pieces share a first rank, the ranks are unchanged.
+    All arrays are (pieces,); rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]
@@ -291,7 +291,7 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
-    """Arrange values by question and rank, for ranks in the context."""
+    """Arrange values in a table (questions, top_k) by question and rank; 0 where there is none."""
     inside = (rank > 0) & (rank <= shape[1])
     table = np.zeros(shape, dtype=np.int64)
     table[question[inside], rank[inside] - 1] = values[inside]

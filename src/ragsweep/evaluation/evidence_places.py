@@ -1,4 +1,4 @@
-"""Map labels to the passages that they mark: spans of the corpus, independent of its chunks."""
+"""Maps labels to the passages that they mark: spans of the corpus, independent of its chunks."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Label(NamedTuple):
 
     n: int  # the question's index
     evidence: Evidence
-    where: str  # "file:line", for messages
+    where: str  # "file:line", or the question, for messages
 
 
 class Places(NamedTuple):
@@ -50,8 +50,8 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
     """Find the passages of all relevant labels, sorted by label, document and start; cached for all chunkings.
 
-    If passages may be repeated, an anchor also marks every other document in which it occurs. Raises InputError for
-    labels that name unknown documents and anchors that do not occur, all of them together.
+    If passages may be repeated, an anchor also marks every other document in which it occurs. Raises one InputError
+    that lists all labels of unknown documents and all anchors that do not occur.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(
@@ -63,7 +63,7 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
 
 
 def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
-    # By document: the search forms of recent texts are cached.
+    # In the order of documents, because `resolve` caches the normalised forms of recent texts.
     for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
         evidence = labels[n].evidence
         document = corpus.position.get(evidence.document)
@@ -82,7 +82,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # Searching for the longest word, then for all words, is much cheaper than resolving.
+    # Searching for the longest word, then for all words, is much cheaper than `resolve`.
     anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
     rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
     longest = [max(words, key=len, default="") for *_, words in rows]

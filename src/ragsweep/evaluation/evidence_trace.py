@@ -1,4 +1,4 @@
-"""The path of each piece of evidence through the stages of one config, and the scores of each leg of a hybrid alone."""
+"""The rank of each piece of evidence after each stage of one config, and the separate scores of a hybrid's legs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,10 @@ class TracedStages:
 def trace_evidence(
     view: EvaluationView, coverage: Coverage, threshold: float, stages: TracedStages, metrics: Sequence[Metric]
 ) -> EvidenceRanks:
-    """Trace every piece of evidence through the stages, and score every leg of a hybrid alone by ``metrics``.
+    """Find the rank of every piece of evidence after each stage, and score every leg of a hybrid alone by ``metrics``.
 
-    A leg alone has the config's ``top_k`` and budget. ``threshold`` is that of ``cover``.
+    Legs are scored with the config's ``top_k`` and budget, as is the fused ranking if it is reranked (as leg "").
+    ``threshold`` is the threshold of :func:`cover`.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0
@@ -64,7 +65,7 @@ def trace_evidence(
 
 
 def _rounded(values: Doubles, lacking: NDArray[np.bool_] | None = None) -> Doubles:
-    """Round to DIGITS; NaN for questions without evidence (``lacking``) and infinite values."""
+    """Round to DIGITS significant digits; NaN for infinite values and for questions without evidence (``lacking``)."""
     rounded = np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()], dtype=np.float64)
     return np.where(~np.isfinite(rounded) | (False if lacking is None else lacking), math.nan, rounded)
 

@@ -37,7 +37,7 @@ UNKNOWN = "unknown:"
 
 
 class ContextPlace(NamedTuple):
-    """The location of a context: its document's position in the corpus, and the range of its characters."""
+    """The location of a context: the position of its document in the corpus, and its range of characters there."""
 
     document: int
     start: int
@@ -46,11 +46,11 @@ class ContextPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignedContext:
-    """The passages that a system used, as chunks of the corpus, in the system's order for each question.
+    """The contexts that a system used, as chunks of the corpus, in the system's order for each question.
 
-    ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts
-    these. ``scores`` are the system's, in the shape of ``positions``; None if there are none, or if they increase along
-    a question's list, as distances do (``rising`` counts such questions).
+    ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts these
+    documents. ``scores`` are the system's scores, in the shape of ``positions``; None if the system returned none, or
+    if the scores of any question increase along its list, as distances do (``rising`` counts these questions).
     """
 
     corpus: Corpus
@@ -61,7 +61,7 @@ class AlignedContext:
     rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return the contexts of the questions ``rows`` as rankings; a chunk that has no score gets 1 / rank."""
+        """Return the rankings of the questions at indices ``rows``; a chunk without a score gets 1 / rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -78,16 +78,16 @@ def align_contexts(
     whole: Sequence[str] = (),
     scores: Sequence[Sequence[float]] = (),
 ) -> AlignedContext:
-    """Locate every context of a system in the corpus.
+    """Locate every context of a system in the corpus; ``contexts`` and ``scores`` have one list per question.
 
     A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
-    that document like an anchor (``resolve``), without a leading title; a text under any other name is located in all
-    documents, ignoring differences in white space, ligatures and soft hyphens. A document's id without a text is the
-    whole document. A text that is not found becomes an additional document, which covers no evidence. A context that
-    occurs twice in a question's list counts at its first place.
+    that document like an anchor (``resolve``), if necessary without a leading title. A text under any other name is
+    located in all documents, ignoring differences in white space, ligatures and soft hyphens. A document's id without a
+    text is the whole document. A text that is not found becomes an additional document, which covers no evidence. A
+    context that occurs twice in a question's list counts at its first place.
 
-    ``whole`` names documents that are always chunks, even if the system did not use them: missed evidence needs a
-    chunk. ``scores`` are those of the contexts.
+    ``whole`` names documents that become chunks even if the system did not use them: evidence must be in a chunk, even
+    if the system missed it.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -118,7 +118,10 @@ def align_contexts(
 def _scores(
     rows: Sequence[Sequence[int]], numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray | None, int]:
-    """Arrange scores of distinct contexts (questions, most contexts); count the questions whose scores increase."""
+    """Return the scores of distinct contexts (questions, most contexts), and how many questions have rising scores.
+
+    A missing score is NaN. Instead of scores, None is returned if there are none, or if those of any question rise.
+    """
     if not any(scores):
         return None, 0
     kept = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=np.float32)
@@ -131,7 +134,7 @@ def _scores(
 
 @dataclass(frozen=True)
 class _Search:
-    """Locate texts in documents like anchors: ignoring differences in white space, Unicode forms and Markdown."""
+    """Locates texts in documents like anchors: ignoring differences in white space, Unicode forms and Markdown."""
 
     corpus: Corpus
 
@@ -171,26 +174,26 @@ class _Search:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """Return all texts, normalised and joined by a separator that none contains, and their starts."""
+        """All texts, normalised and joined by a separator that none of them contains, and the start of each."""
         plain = [_BLANK.sub(" ", composed(text)) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 
 
 @dataclass(frozen=True)
 class ExternalSystem:
-    """A system, its questions (keyed by wording), and the judges of its answers."""
+    """A system, its questions (keyed by wording), and the judged metrics of its answers."""
 
     corpus: Corpus
     system: BuiltPart
     questions: Sequence[QuestionKey]
     depth: int  # length of the rankings
-    documents: Sequence[str] = ()  # ids of the documents with evidence, which are always chunks
+    documents: Sequence[str] = ()  # ids of the documents with evidence; each whole document is a chunk
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
-    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Build the graph of an external system, whose whole context counts, regardless of ``top_k``."""
+    """Build the graph of an external system; the context is the whole ranking, regardless of ``top_k``."""
     corpus, system = corpus_node(parts.corpus), parts.system
     respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
     aligned = _aligned_node(parts, corpus, respond)
@@ -258,7 +261,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings, keyed by text; among questions with equal texts, the first counts."""
+    """Make the node of the system's rankings, keyed by text; questions with equal texts get the first one's ranking."""
     place: dict[str, int] = {}
     for number, key in enumerate(parts.questions):
         place.setdefault(key.text, number)

@@ -1,4 +1,4 @@
-"""The stages before and after the context: queries, answers, and verdicts. Parts are used by protocol only."""
+"""The stages before and after the context: queries, answers, verdicts. Parts are used only through their protocols."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def query_node(query: BuiltPart) -> Node:
     """Make the node of the written queries, keyed by the questions' wording."""
     parameters = dict(query.spec.parameters)
-    for name, unread in traits_of(query.value).unread.items():  # of nested parts, without effect on the query
+    for name, unread in traits_of(query.value).unread.items():  # nested part -> parameters without effect
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -118,7 +118,7 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """Make the nodes of answers and verdicts for one config; without a generator, of verdicts only."""
+    """Makes the nodes of answers and verdicts for one config; without a generator, of verdicts only."""
 
     context: Context
     generator: BuiltPart | None = None
@@ -170,7 +170,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions after the first answers, with the verdicts that depend on them; empty without any."""
+        """Build the repetitions after the first answers, with the verdicts that read them; empty if there are none."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -232,7 +232,7 @@ class Answering:
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case of a question or, if a field is missing, the verdict with the reason."""
+    """Build a metric's case for a question or, if it cannot be judged, the verdict with the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):
@@ -258,7 +258,7 @@ def _queries(questions: Sequence[QuestionKey]) -> list[str]:
 
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
-    """Convert keys of verdicts to those of answers, which have no reference."""
+    """Convert the keys of verdicts to the keys of answers, which have no reference."""
     return [key.unjudged for key in question_keys(rows)]
 
 
@@ -268,7 +268,7 @@ def _query_keys(rows: Rows) -> Rows:
 
 
 def _input_rows(node: Node, rows: Rows) -> Rows | None:
-    """Return the rows of an input to read; unknown before a request or case is assembled."""
+    """Return the rows to read from an input; None if they are unknown until requests or cases are assembled."""
     if node.stage in ("generate", "judge"):
         return None
     return _answer_keys(rows) if node.stage == "answer" else _query_keys(rows)

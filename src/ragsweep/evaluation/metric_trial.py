@@ -1,4 +1,4 @@
-"""Try third-party metrics on one question, before any computation or paid call."""
+"""Tries third-party metrics on one question, before any computation or paid call."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,7 +65,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return excerpts of a question's evidence documents, by id."""
+    """Return, by document id, the anchors of a question's evidence, or the document's beginning if it has none."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

@@ -1,4 +1,4 @@
-"""Build the stages of one config as a graph. Parts are used by protocol only."""
+"""Builds the stages of one config as a graph. Parts are used only through their protocols."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -95,7 +95,7 @@ def _extend(spec: Spec, **parameters: Any) -> Spec:
 
 
 class _Stages:
-    """Make the nodes of one config, bottom up, and collect the nodes whose latency counts."""
+    """Makes the nodes of one config, bottom up, and collects the nodes that probe latency."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -147,7 +147,7 @@ class _Stages:
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
-        """Build one retriever of any kind, and drop low scores from its ranking."""
+        """Build one retriever of any kind; its ranking omits excluded documents and scores below its ``min_score``."""
         filtering = traits_of(built.value).filtering
         unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
         if isinstance(built.value, HybridRetriever):
@@ -161,7 +161,7 @@ class _Stages:
         return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
 
     def map_to_parents(self, ranking: Node) -> Node:
-        """Replace found chunks by their parents."""
+        """Replace the chunks of a ranking by their parents, if the chunker is nested."""
         if self.context_chunks is self.chunks:
             return ranking
         return widen_to_parents(ranking, self.chunks, self.context_chunks)
@@ -199,7 +199,7 @@ class _Stages:
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
-        """Build the search with the index at this key; equal indexes at different keys give the same node."""
+        """Build the search with the retriever's index ``key`` ("index" or "exact"); equal indexes give one node."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
 
         def build(work: StageContext) -> Any:
@@ -224,7 +224,7 @@ class _Stages:
         return self._searching(ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
 
     def _searching(self, node: Node) -> Node:
-        """Make a node of rankings tolerate a failing service: the question gets no ranking."""
+        """Return the node with a value for queries whose calls to services fail: an empty ranking, marked as failed."""
 
         def failed(rows: Rows) -> Rankings:
             empty = empty_rankings(len(rows), self.parts.depth)._replace(chunks=self.chunks.address)
@@ -275,7 +275,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Order the first candidates by the reranker; the rest keep their order."""
+        """Reorder the first candidates by the reranker's scores; return ``first`` itself without candidates."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first
@@ -286,7 +286,7 @@ class _Stages:
         return self._searching(reorder_node(first, pairs, how))
 
     def _pairs(self) -> Node:
-        """Build the node of pair scores, whose address does not depend on their further use."""
+        """Build the node of pair scores, whose address does not depend on how the scores are used."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
         inputs = (self.corpus, self.chunks)

@@ -1,4 +1,4 @@
-"""Measure the latency of a config's stages, repeating stale measurements, and summarise it."""
+"""The latency of a config's stages: measured, repeated if stale, and summarised."""
 
 import math
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ def probe_stages(
 ) -> dict[str, Probes]:
     """Return the probes of each stage: stored ones, unless stale.
 
-    A probe made after ``since`` (seconds since the epoch), or that calls a service, is never repeated. Any other is if
-    the machine was busy then and is idle now; with ``again``, in any case.
+    A probe that was made after ``since`` (seconds since the epoch), or that calls a service, is never repeated. Any
+    other probe is repeated if ``again`` is set, or if the machine was busy then and is idle now.
     """
     return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
 
 
 def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
-    """Recall or measure; a service's probe is not repeated, because its calls cost money."""
+    """Recall or make the probes of one stage; probes of a service are not repeated, because its calls cost money."""
     probes: Probes = executor.get(node, rows)
     if node.check or not (probes.at < since).any():
         return probes

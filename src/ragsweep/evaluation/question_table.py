@@ -50,7 +50,7 @@ class QuestionTable:
 
     questions: Sequence[Question]
     routed: bytes = b""  # one byte per question, 1 if routed to search; empty without a router
-    written: str = ""  # a JSON list of search queries; empty if these are the questions' texts
+    written: str = ""  # a JSON list of all search texts; empty if no queries were written
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
@@ -71,7 +71,7 @@ class QuestionTable:
         return written or [question.query or question.text for question in self.questions]
 
     def written_address(self, address: str) -> str:
-        """Return the address of the rankings of these search texts, derived from their stage's address."""
+        """Return the address of the rankings for these search texts: ``address``, hashed with any written queries."""
         return content_hash([address, self.written]) if self.written else address
 
     @cached_property
@@ -86,7 +86,7 @@ class QuestionTable:
 
     @cached_property
     def probe(self) -> Numbers:
-        """The position of each question's text among the probed ones (questions,); after the last if not probed."""
+        """The index of each question's search text in ``probed`` (questions,); the length of ``probed`` if absent."""
         place = {text: n for n, text in enumerate(self.probed)}
         return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
@@ -102,7 +102,7 @@ class QuestionTable:
 
     @cached_property
     def wordings(self) -> tuple[QuestionKey, ...]:
-        """The keys of ``answered``, by wording alone."""
+        """The keys of all questions by wording: text and history only."""
         return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
@@ -165,8 +165,8 @@ tabulate = memoize_by_identity(QuestionTable)
 class ChunkNames:
     """The names of one chunking's chunks in tables and files; each is computed on first use.
 
-    A name is the document's id, with the span if it is not the whole document, or if the id alone could be the name of
-    another document's chunk.
+    A name is the document's id, with the span if the chunk is not the whole document, or if the id alone could be the
+    name of another document's chunk.
     """
 
     chunks: Chunks
@@ -194,7 +194,7 @@ class ChunkNames:
 def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
     """Find a chunk by its name (see :class:`ChunkNames`): the document's position, start, end.
 
-    Returns None if the corpus does not contain it.
+    Returns None if the name matches no document, or its span is malformed.
     """
     identifier, _, span = name.rpartition(":")
     if identifier not in corpus.position:  # the name of a whole document
@@ -240,7 +240,7 @@ def tabulate_results(
 ) -> dict[str, list[Any]]:
     """Return the columns of a config's results: labels, retrieved evidence, the answer, and every score.
 
-    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their counts of chunks are NaN.
+    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their rank and counts are NaN.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
@@ -276,13 +276,13 @@ def _context_scores(view: EvaluationView) -> list[list[float]]:
 
 
 def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
-    """Return counts as numbers, with NaN where a question failed, if any did."""
+    """Return counts as Python numbers, with NaN for the questions flagged by ``failed``."""
     values: list[Any] = (np.where(failed, np.nan, counts) if failed.any() else counts).tolist()
     return values
 
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
-    """Return each question's unscored metrics with the reasons; equal rows are one object."""
+    """Return metric -> reason for each question's unscored metrics; equal mappings are one object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]

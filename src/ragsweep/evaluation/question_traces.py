@@ -24,7 +24,7 @@ LISTED = 10
 
 @dataclass(frozen=True, eq=False)
 class QuestionTracer:
-    """Trace questions as plain values, so that secrets in them can be masked.
+    """Traces questions as plain values, so that secrets in them can be masked.
 
     A span has ``name``, ``inputs``, ``outputs`` and ``seconds``, NaN if not measured. Retrieved chunks have the form of
     documents that trace viewers support.
@@ -51,7 +51,7 @@ class QuestionTracer:
         return list(range(len(self.view.questions))) if which == EVERY else []
 
     def _missed(self, n: int) -> bool:
-        """Return whether a call failed, or an objective (more is better) is 0."""
+        """Return whether the answer or an objective's score failed, or an objective with ``higher_is_better`` is 0."""
         scores = {name: self.scores[name] for name in objectives(self.config)}
         reasons = [str(one.reasons[n]) for one in scores.values()]
         reasons += [self.view.answers.answers[n].failed] if self.view.answers else []
@@ -138,7 +138,7 @@ class QuestionTracer:
         return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return a question's seconds in these stages, of one leg if given; NaN where not probed."""
+        """Return a question's seconds in these stages, of one leg if given; NaN if not probed."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

@@ -1,4 +1,4 @@
-"""Make the nodes that change rankings: excluded documents, low scores, reranking, parents, the context."""
+"""Nodes that change rankings: exclude documents, drop low scores, rerank, widen to parents, cut to the context."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,12 +32,12 @@ def ranking_node(
 def step_node(
     stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
 ) -> Node:
-    """Make a rows node of a pipeline step; most steps are faster to compute than to read."""
+    """Make a rows node of a pipeline step; by default not stored: most steps are faster to compute than to read."""
     return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Remove each search text's excluded documents from its ranking; return ``found`` itself if none is excluded."""
+    """Make the node that removes each search text's excluded documents; return ``found`` itself if there are none."""
     if not excluded:
         return found
 
@@ -51,7 +51,7 @@ def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, ch
 
 
 def drop_scores(found: Node, least: float | None) -> Node:
-    """Drop the chunks that score below ``least``; None keeps all."""
+    """Make the node that drops chunks that score below ``least``; return ``found`` itself for None."""
     if least is None:
         return found
 
@@ -62,7 +62,7 @@ def drop_scores(found: Node, least: float | None) -> Node:
 
 
 def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]:
-    """Return, for each query, the keys of its pairs with its first candidates."""
+    """Return, for each query, the row keys of its pairs with its first ``candidates`` chunks."""
     found = zip(rows, ranking.positions[:, :candidates], strict=True)
     return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in found]
 
@@ -70,7 +70,7 @@ def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]
 def pair_node(
     part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
 ) -> Node:
-    """Make the node of a reranker's pair scores; a call of ``score`` gets at most PAIRS pairs."""
+    """Make the node of a reranker's pair scores; each call of ``score`` gets at most PAIRS pairs."""
 
     def compute(work: StageContext, keys: Rows) -> Floats:
         scores = [np.empty(0, np.float32)]
@@ -86,7 +86,7 @@ def pair_node(
 
 
 def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
-    """Make the node that orders the first candidates by their pair scores; the rest keep their order."""
+    """Make the node that reorders rankings by their candidates' pair scores (see `reorder`)."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         ranking: Rankings = work.get(first, rows)

@@ -1,4 +1,4 @@
-"""Scores of repeated answers: the mean over a question's repetitions, and the single scores."""
+"""Scores of repeated answers: the mean over a question's repetitions, and the score of each repetition."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _OF_FIRST = {"latency", "exact"}
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
-    """Return the view of every repetition, beginning with that of the first answers."""
+    """Return the view of every repetition; the first is ``first``, the view of the first answers."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
@@ -42,7 +42,7 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``repetitions``: the single scores; None if neither answers nor judgements are repeated.
+    ``repetitions``: the score of each repetition; None if neither answers nor judgements are repeated.
     """
 
     scores: Mapping[str, Scores]
@@ -51,10 +51,10 @@ class RepeatedScores:
 
 
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
-    """Score every repetition. A question's score is the mean of its available scores.
+    """Score every repetition, and average the available scores of each question.
 
-    If none has a score, the reason comes from a failed repetition, if any, else from the first. Metrics of
-    latency or exact search, and quantiles, use the first answers.
+    If no repetition of a question has a score, the reason is a failed repetition's, if any, else the first one's.
+    Metrics of latency or exact search, and quantiles, use only the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -74,7 +74,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
-    """Average the repetitions, and count the questions scored only partly because of failures."""
+    """Average the repetitions, and count the questions that have a score although a repetition failed."""
     values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
@@ -114,7 +114,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield a warning that counts, of all ``questions``, those with a failed repetition, by metric; nothing if none."""
+    """Yield a warning with each metric's number of questions scored despite failed repetitions, if there are any."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

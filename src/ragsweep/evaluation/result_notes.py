@@ -1,4 +1,4 @@
-"""Warnings of a result, and the cost of its answers and judgements."""
+"""Warnings about a result, and the cost of its answers and judgements."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
             " metrics=[retrieval,answers]"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
-    if len(models) > 1:  # at one address
+    if len(models) > 1:  # the config names one
         yield (
             f"the answers come from several models ({', '.join(models)}): the service changed its model; pin one, an"
             " llm by llm.model"
@@ -88,7 +88,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``chunks``: the searched ones."""
+    """Suggest a size (a multiple of ten) at which 99 % of chunks fit the window; ``chunks``: their node."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:
@@ -105,7 +105,7 @@ def cut_share(embeddings: Embeddings) -> float:
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum the usage and cost of calls by stage, as first computed; results shared by questions count once."""
+    """Sum the usage and cost of the original calls by stage; a result shared by several questions counts once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
         items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
@@ -119,7 +119,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
         for one in distinct:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-        if stage != "route":  # no model is named; NaN if a model has no price
+        if stage != "route":  # a Route has no price; the sum is NaN if a model has none
             total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
     for total in usage.values():
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
@@ -130,7 +130,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 def _new_verdicts(
     table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
 ) -> Iterator[list[Judgement]]:
-    """Yield a repetition's verdicts by metric; equal answers to a question are judged, and paid for, once."""
+    """Yield each metric's verdicts of ``view``; blank for answers that earlier repetitions gave: they are paid once."""
     before = views[: next(n for n, one in enumerate(views) if one is view)]
     for name, verdicts in view.judgements.items():
         known = [one for one in before if one.answers]

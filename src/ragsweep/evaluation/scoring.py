@@ -1,4 +1,4 @@
-"""Score questions by metrics, and compare ranks before and after reranking."""
+"""Scores questions by metrics, and compares ranks before and after reranking."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
     ``scored``: the candidates in their new order, of the searched chunking, which may differ from the context's.
 
-    Returns the number of pieces of evidence (``evidences``) covered by either list; the shares of them that moved
-    ``up`` or ``down``, were ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change``
-    in ranks of those in both lists, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to
-    ``score_p100``. NaN where undefined.
+    Returns the number of pieces of evidence (``evidences``) covered by either list; the shares of these that moved
+    ``up`` (or are covered only after reranking) or ``down``, were ``kept`` at their rank, or were ``lost`` (covered
+    only before); the ``mean_change`` in rank of the pieces covered by both lists, positive towards the top; and
+    quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where undefined.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
@@ -68,7 +68,8 @@ _log = logging.getLogger(__name__)
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
     """Score every question; if the metric raises, or returns invalid scores, each score is NaN with the reason.
 
-    Raises RagsweepError if the metric raised it: it would recur in every config.
+    Raises RagsweepError if the metric raised it, because it would recur in every config, and any exception after the
+    deadline.
     """
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
@@ -77,7 +78,7 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """Score every question; if the metric raises or returns invalid scores, return the exception and its place as text.
 
-    Raises the metric's RagsweepError, and any exception once the deadline has passed.
+    Raises the metric's RagsweepError, and any exception after the deadline.
     """
     try:
         scores = metric.score(view)
@@ -95,11 +96,15 @@ class Failures(NamedTuple):
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
-        """Flags of the questions without an answer because a stage failed; some metrics may not apply to them."""
+        """Flags of the questions (questions,) that have no answer because a stage failed."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
-        """Replace scores of failed questions by NaN and the reason; a metric that does not apply keeps its reason."""
+        """Replace the scores of questions with an upstream failure by NaN and the reason of the failure.
+
+        Scores that are missing because the metric does not apply keep their reason. A missing latency of a probed
+        question gets the reason of any failed stage, including the answer's.
+        """
         if not self.unanswered.any():
             return scores
         untimed = (scores.reasons == NOT_PROBED) & self.probed
@@ -144,7 +149,7 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap a metric's judge: if it raises, each case without a verdict gets a verdict with the reason."""
+    """Wrap a metric's judge: for errors other than RagsweepError, cases without a verdict get one with the reason."""
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         judged: set[int] = set()
@@ -183,9 +188,9 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return the exception and its place as text; re-raise exceptions not caused by the metric.
+    """Return the exception and its place as text; raise it if it is a RagsweepError or the deadline has passed.
 
-    The place is the last executed line of the metric's package, else the method's.
+    The place is the last executed line of the metric's package, else the line that defines the method.
     """
     if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault

@@ -14,17 +14,17 @@ from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
 
 class LazyTexts(Mapping[str, str]):
-    """Texts of runs or qrels by address; each is written when it is read."""
+    """Texts of runs or qrels by address; each is made when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
 
     def __getitem__(self, name: str) -> str:
-        """Write the text at an address."""
+        """Make and return the text at an address."""
         return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the addresses, without writing the texts."""
+        """Iterate over the addresses, without making the texts."""
         return iter(self._makers)
 
     def __len__(self) -> int:
@@ -33,22 +33,23 @@ class LazyTexts(Mapping[str, str]):
 
 
 def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
-    """Write rankings as a TREC run: question id, chunk name, rank, score; best first."""
+    """Format rankings as a TREC run: question id, chunk name, rank, score, tag; best first."""
     rows = zip(view.questions, names.of(view.rankings.positions), view.rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts, which differ if the searches of some questions failed."""
+    """Return the address of a run's texts: the ranking's address, hashed with written queries and failed questions."""
     written = table.written_address(address)
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
 
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
-    """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
+    """Format the relevant chunks as TREC qrels: the chunks that cover evidence, each with its highest grade.
 
-    The questions whose search ``failed`` are omitted: tools score 0 where a run lacks a question of the qrels.
+    Questions at the indices ``failed``, whose search failed, are omitted: tools score 0 for a question that is in the
+    qrels but not in the run.
 
     Chunks have the same names as in runs. If several chunks cover one piece of evidence, all are relevant,
     and other tools count each of them; our metrics credit the first.
@@ -64,7 +65,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return runs by evidence: for the address of the ranking and, if a budget cuts it, for that of the context."""
+    """Return the runs by evidence at the addresses of the ranking and, with a token budget, of the context."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -72,17 +73,17 @@ def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: st
 
 
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
-    """Write rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score; best first.
+    """Format rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score, tag; best first.
 
-    A line represents a rank: ``evidence:N`` where our metrics credit the question's N-th evidence, else ``rank:R``,
-    which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore, is that of
-    the covering chunk: several pieces of evidence in one chunk are credited at one rank each. If a budget cuts the
-    context, only the ranks within the budget are written. Failed searches are omitted.
+    Each line represents a rank: ``evidence:N`` if our metrics credit the question's N-th piece of evidence there, else
+    ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore,
+    has the rank of the covering chunk: several pieces of evidence in one chunk are credited at one rank each. With a
+    token budget, evidence counts as found only in chunks within the budget. Questions whose search failed are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
         length = view.context_length[view.evidence_question]
-        credited = np.where(credited > length, view.top_k + credited - length, credited)  # credited after the ranking
+        credited = np.where(credited > length, view.top_k + credited - length, credited)  # below the context
         first = np.where(first > length, 0, first)
     failed = view.rankings.failed
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
@@ -104,9 +105,9 @@ def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed:
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
-    """Write the relevant evidence of each question as TREC qrels, named as in a run by evidence.
+    """Format the relevant evidence of each question as TREC qrels, named as in a run by evidence.
 
-    The questions whose search ``failed`` are omitted.
+    Questions at the indices ``failed``, whose search failed, are omitted.
     """
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()
@@ -117,5 +118,5 @@ def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str
 
 
 def _number_evidences(question: Numbers) -> Numbers:
-    """Number the pieces of evidence of each question from 1; those of one question are adjacent."""
+    """Return each piece's number within its question, from 1; ``question`` (pieces,) is sorted."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)

@@ -1,1 +1,1 @@
-"""Store results: the ledger, its file format, names and claims."""
+"""Stores results: the ledger, its file format, names and claims."""

@@ -31,7 +31,7 @@ def changing(connection: sqlite3.Connection, table: str, condition: str, *values
 
 
 def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
-    """Read the rows of a table in insertion order; of the records, only those of ``sweep`` (None: of no sweep).
+    """Read the rows of a table in insertion order; of ``records``, only those of ``sweep`` (None: of single configs).
 
     Raises sqlite3.DatabaseError if they do not match their checksum.
     """

@@ -118,7 +118,7 @@ class Claims(Liveness[ClaimKey]):
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
-        """Claim the upload of a record; return True, False if it is tracked or replaced, or another claim's holder."""
+        """Claim the upload of a record; return True, False if it is tracked or replaced, else the holder."""
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:
@@ -126,7 +126,7 @@ class Claims(Liveness[ClaimKey]):
             return self._take_free(connection, ClaimKey(UPLOAD, number=record)) or True
 
     def take(self, connection: sqlite3.Connection, work: ClaimKey) -> None:
-        """Insert a claim, replacing any previous owner."""
+        """Insert a claim of this process, replacing any previous owner, and start the heartbeats."""
         connection.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
             " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"

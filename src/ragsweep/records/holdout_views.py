@@ -15,7 +15,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
     """Return the average number of uses of a golden set's holdout questions, rounded up.
 
     A sweep or a single config counts once. A use of another golden set's holdout counts by the share of these questions
-    in it: a set that grew by one question has nearly as many uses.
+    that it contains: a set that grew by one question has nearly as many uses.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
     questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
@@ -28,7 +28,8 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Record the holdout's questions and, if the result is on the holdout, their use.
 
-    A sweep uses them once, a search once per number of trials, and a single config each time.
+    A sweep uses them once, a search once for each number of trials after which it evaluates finalists, and a single
+    config each time.
     """
     golden = facts.undivided
     if facts.held:

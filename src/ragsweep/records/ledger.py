@@ -134,7 +134,7 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job atomically, and return the record's id.
 
-        A repeated job replaces its record and keeps its run. Rankings are not recorded. With ``fenced``, raises
+        A repeated job replaces its record and keeps its MLflow run. Rankings are not recorded. With ``fenced``, raises
         InputError if another process has taken over the job.
         """
         encoded = encode(outcome)
@@ -175,7 +175,7 @@ class Ledger:
             return count_views(connection, golden)
 
     def tune_records(self, golden: str) -> list[Record]:
-        """Read the results on the tune questions of the golden set with this digest."""
+        """Read the finished results on the tune questions of the golden set with this digest."""
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
@@ -233,7 +233,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read the record of one config of a sweep, which must exist, without checking the possibly many others."""
+        """Read one config's record, without checking the sweep's other records; raises InputError if it is missing."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",

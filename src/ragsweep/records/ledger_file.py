@@ -65,7 +65,8 @@ class LedgerFile:
     A file without write permission is opened read-only.
 
     Raises:
-        TrackingError: The file can be neither created nor read, or another version wrote it.
+        TrackingError: The file cannot be created or written, or another version wrote it.
+        InputError: The file is damaged or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,7 +89,7 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, in a write transaction; raises TrackingError if it fails."""
+        """Yield this thread's connection, in a write transaction; raises TrackingError if writing fails."""
         # IMMEDIATE: otherwise two processes that read and then write fail with "database is locked".
         try:
             with self._connected() as connection:
@@ -147,7 +148,7 @@ class LedgerFile:
             raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
 
     def _uri(self) -> str:
-        """Return the URI of the read-only file; without a write-ahead log SQLite can only open it as immutable."""
+        """Return the file's URI; SQLite opens a read-only file without a write-ahead log only as immutable."""
         log = self.path.with_name(f"{self.path.name}-wal")
         mode = "rwc" if self.is_writable else "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         return f"{self.path.absolute().as_uri()}?mode={mode}"

@@ -60,7 +60,7 @@ class Names:
 
 
 def check_name(name: object) -> None:
-    """Raise ConfigError for a name that could be mistaken for a run id or ``SWEEP#NUMBER``."""
+    """Raise ConfigError for an invalid name, including one that could be a run id or ``SWEEP#NUMBER``."""
     if not isinstance(name, str) or not re.fullmatch(r"[^\W\d_][\w.-]*", name):
         raise ConfigError(f"name: {name!r} must begin with a letter and contain only letters, digits, . _ and -")
     if re.fullmatch(r"[0-9a-f]{8,}", name):
@@ -78,7 +78,7 @@ def _shown(connection: sqlite3.Connection, target: str) -> str:
 
 
 def _runs_of(connection: sqlite3.Connection, signature: str) -> list[str]:
-    """List the single runs of a config."""
+    """List the targets of the single runs with this signature."""
     rows = connection.execute("SELECT id FROM records WHERE sweep IS NULL AND signature = ?", (signature,))
     return [f"record {number}" for (number,) in rows]
 

@@ -165,7 +165,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 def _nested(questions: QuestionResults) -> dict[str, Any]:
     """Return the columns of nested values as plain values and arrays."""
-    distinct = {id(row): row for row in questions.unscored}  # questions without the same scores share one object
+    distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
         "unscored": {"distinct": list(distinct.values()), "rows": [numbers[id(row)] for row in questions.unscored]},

@@ -32,7 +32,7 @@ class Sweep:
 
     @property
     def key(self) -> str:
-        """The key that the sweep shares with its earlier rounds."""
+        """The key that all rounds of a sweep share; ``rerun=true`` starts a new round."""
         return self.id.rpartition("-")[0]
 
 

@@ -1,4 +1,4 @@
-"""Serialise outcomes for transport between machines: all data for the ledger and the tracker, without pickle.
+"""Serialises outcomes for transport between machines: all data for the ledger and the tracker, without pickle.
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 

@@ -1,1 +1,1 @@
-"""Call models over HTTP with retries, rate limits and budgets."""
+"""Calls models over HTTP with retries, rate limits and budgets."""

@@ -54,9 +54,9 @@ class Endpoint(Service):
         ``sampling`` is copied into the body (temperature, max_tokens, seed ...), omitting None values.
 
         Raises:
-            CallFailed: There is no usable reply, for its ``reason``; a truncated reply counts as unusable.
+            CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.
             EndpointFailed: No call to this endpoint can succeed.
-            ConfigError: The key is not in the environment.
+            ConfigError: The key is not in the environment, or money is limited and the model has no price.
         """
         parameters = {name: value for name, value in sampling.items() if value is not None}
         body = {"model": self.model, "messages": list(messages), **parameters}

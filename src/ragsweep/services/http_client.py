@@ -16,8 +16,8 @@ class Service:
     """An HTTP service and how to call it.
 
     ``key_env`` names the environment variable of the key, which is read at call time and not stored. A call is retried
-    ``retries`` times after 408, 409, 429, 5xx (except 501), a timeout, a lost connection or a malformed response, with
-    the waits of :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
+    up to ``retries`` times after 408, 409, 429, 5xx (except 501), a timeout, a lost connection or a malformed response,
+    with the waits of :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
     """
 
     base_url: str
@@ -28,7 +28,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # receives the key: as a bearer token, in any other header verbatim
+    key_header: str = "Authorization"  # contains "Bearer KEY"; any other header only KEY
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -38,10 +38,10 @@ class Service:
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
         """Raise ConfigError for invalid values, and for a secret in the config.
 
-        ``where`` names the part, ``url`` its key for the address, ``key_env`` that for the name of the variable.
+        ``where`` is the part's config key; ``url`` and ``key_env`` are its keys for the address and the variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
-            got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else perhaps with the key
+            got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain the key
             raise ConfigError(
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
                 f"put a key in the environment variable named by {where}.{key_env}"
@@ -100,8 +100,8 @@ class Service:
         ``retry_unread`` is set.
 
         Raises:
-            CallFailed: The call was refused, could not be read, failed more than ``retries`` times, or the budget is
-            spent.
+            CallFailed: The call was refused, could not be read, failed until ``retries`` or ``deadline`` ran out, or
+            the budget is spent.
             EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """

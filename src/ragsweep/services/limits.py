@@ -58,7 +58,7 @@ def parse_retry_after(value: str | None) -> float:
 
 
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
-    """Return the seconds to wait after failed attempt number ``attempt``, from 0; at most LONGEST_WAIT.
+    """Return the seconds to wait after the failed attempt with index ``attempt``, from 0; at most LONGEST_WAIT.
 
     If the service requested a wait, this is that wait plus jitter, so that calls do not all return at once. Otherwise
     it is a random part of a time that doubles with every attempt ("full jitter",
@@ -70,7 +70,7 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spread an amount evenly over time, with bursts of up to BURST seconds' worth."""
+    """Spreads an amount evenly over time, with bursts of at most the amount of BURST seconds."""
 
     def __init__(self) -> None:
         self._free = -math.inf
@@ -85,7 +85,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Delay, pause or refuse the calls to one service, depending on the outcomes of earlier calls."""
+    """Delays, pauses or refuses the calls to one service, depending on the outcomes of earlier calls."""
 
     def __init__(self) -> None:
         self.in_flight = 0

@@ -1,4 +1,4 @@
-"""Read HTTP responses: bounded in size, JSON, and of the shape that the request implies."""
+"""Reads HTTP responses as JSON, and checks that they have the shape that the request implies."""
 
 import json
 import re
@@ -40,11 +40,11 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The beginning of the content as text, valid or not."""
+        """The first 4,096 bytes of the content as text; invalid bytes are replaced."""
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON or as an EventStream. Raises ValueError, with the fact, if it is neither."""
+        """Parse the content as JSON or as an EventStream. Raises ValueError if it is neither, or has an error event."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))

@@ -60,10 +60,10 @@ class Connections:
 
 
 class ServiceSession:
-    """Run calls with shared limits and usage: one session serves all parts of a command.
+    """Runs calls with shared limits and usage: one session serves all parts of a command.
 
-    Connections last for one batch of calls or, inside a ``with`` block, until its end. Outside a command, a part has
-    its own session without a budget.
+    Connections last for one batch of calls, or until the end of a ``with`` block. Outside a command, a part has its own
+    session without a budget.
     """
 
     def __init__(self) -> None:

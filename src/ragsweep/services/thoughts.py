@@ -1,4 +1,4 @@
-"""Separate a reasoning model's thoughts from its answer: only the answer is scored."""
+"""Separates a reasoning model's thoughts from its answer: only the answer is scored."""
 
 import json
 import re
@@ -42,8 +42,8 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     """Separate the answer, the text after the last closed block, from the thoughts.
 
     A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Tags within
-    code are kept; so are a reply that is entirely JSON, and an opening tag within a line that is not closed. Names in
-    capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match tags of other forms.
+    code are plain text, as are all tags of a reply that is entirely JSON, and an opening tag inside a line if no tag
+    closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other forms.
     """
     if not tags or _is_json(text):
         return Separated(text)

@@ -1,4 +1,4 @@
-"""Count and price a command's calls, and stop them when a budget is spent."""
+"""Counts and prices a command's calls, and stops them when a budget is spent."""
 
 import math
 import re
