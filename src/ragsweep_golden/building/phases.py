@@ -125,7 +125,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: by the model, if there is one, then by rule, of which only specific ones are kept."""
+    """Make answerable questions: by the model, if there is one, then by rule, if they are specific."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():

@@ -202,7 +202,7 @@ COLUMNS = {
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
-    """Return the layout of records by ``columns``: role -> the field with it, or its path, as in ``inputs.question``.
+    """Return the layout for ``columns``: role -> name of the field, or its path, as in ``inputs.question``.
 
     Raises ConfigError without a question.
     """
