@@ -20,19 +20,19 @@ _SHOWN = 160  # characters of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Find the spans of all occurrences of a quote in a document's text, in order; with ``start``, only the one there.
+    """Find the spans of all occurrences of a quote in a text, in order; with ``start``, only the one at that offset.
 
     A run of white space counts as one space, and is ignored at the anchor's ends. Both texts are compared in Unicode's
     composed form, without ligatures and soft hyphens (see ``composed``). If the source does not contain the anchor, the
     visible texts of both, rendered as Markdown, are compared: without emphasis, backticks and link targets. Occurrences
-    may overlap; a blank anchor has none. The forms of the last 128 texts are cached: with many anchors and texts,
-    iterate over the texts in the outer loop.
+    may overlap; a blank anchor has none. The normalised and rendered forms of the last 128 texts are cached: with many
+    anchors and texts, iterate over the texts in the outer loop.
     """
     quote = _plain(anchor)
     if not quote:
         return []
 
-    blanks = len(anchor) - len(anchor.lstrip())  # a start may or may not include them
+    blanks = len(anchor) - len(anchor.lstrip())  # ``start`` may be before or after them
 
     def chosen(spans: list[Span]) -> list[Span]:
         return [span for span in spans if start is None or span[0] in (start, start + blanks)]
@@ -51,7 +51,7 @@ def visible_words(anchor: str) -> list[str]:
 
 
 def visible_text(anchor: str) -> str:
-    """Return an anchor without markup, composed, with single spaces between words."""
+    """Return an anchor without markup, in composed form, with single spaces between words."""
     return _rendered(_plain(anchor))
 
 

@@ -1,6 +1,6 @@
 """Group dependent questions: those with a common source document, or nearly the same words.
 
-Their scores are correlated: they are resampled together, and a partition keeps them on one side.
+Because their scores are correlated, they are resampled together, and a partition keeps them on one side.
 """
 
 import unicodedata
@@ -44,12 +44,12 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Name the cluster of each question: ``document ID`` by its most frequent main document, else ``question ID``.
+    """Name each question's cluster: ``document ID`` by the cluster's usual main document, else ``question ID``.
 
     Questions that share an evidence document, or whose texts are near-duplicates, are linked; clusters are the
     connected components. A component of more than a tenth of all questions (with many relevant documents per question,
     chains of links may join all of them) is split: only questions with the same main document, or the same words, stay
-    together.
+    together. A question's main document is the one with the highest grade.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]
@@ -117,16 +117,16 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """List the documents of a question's evidence, or else its first distractor.
+    """List the documents of a question's relevant evidence, or else its first distractor.
 
-    Only the first, so that an unanswerable question does not link two documents.
+    Further distractors are omitted, because an unanswerable question should not link several documents.
     """
     relevant = [evidence.document for evidence in question.evidence if evidence.grade > 0]
     return list(dict.fromkeys(relevant)) or list(question.distractors[:1])
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Choose the document with the best grade; on a tie, the one that most questions name."""
+    """Choose the document with the highest grade; on a tie, the one that most questions have as evidence."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 
@@ -141,7 +141,7 @@ def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
 
 
 def _name_clusters(questions: Sequence[Question], main: Sequence[str], clusters: Sequence[int]) -> tuple[str, ...]:
-    """Name each cluster by the document of most of its questions, or by its smallest question id."""
+    """Name each cluster by the most frequent main document of its questions, else by its smallest question id."""
     members: dict[int, list[int]] = defaultdict(list)
     for n, cluster in enumerate(clusters):
         members[cluster].append(n)

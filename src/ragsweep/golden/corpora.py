@@ -20,15 +20,15 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
     """Read a corpus of JSON lines or Parquet, or with ``columns`` also a table; errors are added to the faults.
 
-    The format is our own or, if the first line has an ``_id``, ``doc_id`` or ``contents``, that of BEIR, AutoRAG or
-    FlashRAG, whose other keys are ignored.
+    The first line determines the format: ``_id`` is BEIR's, ``doc_id`` AutoRAG's, ``contents`` without ``text``
+    FlashRAG's; otherwise the format is our own, in which an unknown key is a fault. In the others it is ignored.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
     table = columns if columns and is_table(path) else None
     key, text = "id" if table else "", "text"
     for row in read_table(path, table, faults) if table else read_rows(path, faults):
-        if not key:  # the first line determines the format
+        if not key:  # the first line
             key = next((name for name in ("_id", "doc_id") if name in row), "id")
             text = "contents" if "contents" in row and "text" not in row else "text"
         if (key, text) == ("id", "text") and not table:
@@ -51,9 +51,9 @@ def read_folder(
 ) -> tuple[Corpus, tuple[str, ...]]:
     """Read all pages in a folder, recursively, with their relative paths as ids; unreadable pages are faults.
 
-    ``exclude``: patterns of ids to skip, where ``*`` also matches slashes; None: the caller has no such key, and
-    messages do not mention it, nor if they are of another config (not ``configured``). Also returns notes on skipped
-    files, and on pages whose text may be misread.
+    ``exclude``: patterns of ids to skip, where ``*`` also matches slashes. Faults suggest ``dataset.exclude`` only if
+    the user can set it: not if ``exclude`` is None, or comes from another config (``configured=False``). Also returns
+    notes on skipped files, and on pages whose text may be misread.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -66,7 +66,7 @@ def read_folder(
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
             others[path.suffix.lower() or "no ending"] += 1
-        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # a byte that is not UTF-8
+        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # they stand for bytes that are not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
             unique.check(normalised, row)
@@ -90,14 +90,14 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a folder of pages, or a file as in ``read_corpus``; also returns notes."""
+    """Read a corpus from a folder of pages, or from a file by ``read_corpus``; also return notes on the folder."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:
-    """Yield the files and links of a folder, recursively and sorted, without hidden ones."""
+    """Yield the non-hidden files and links in a folder, recursively, sorted by name within each folder."""
 
     def refuse(error: OSError) -> None:
         faults.add(str(error.filename), "permission denied; make the folder readable with chmod u+rx")

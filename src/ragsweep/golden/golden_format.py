@@ -34,8 +34,8 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
     """Read the questions of a golden file, except those that its validation rejected; errors are added to the faults.
 
-    A line for a version other than ``corpus_version``, the corpus's own, is a fault. Questions of faulty lines are also
-    returned.
+    A line whose version differs from ``corpus_version``, the version of the corpus, is a fault. Questions of faulty
+    lines are also returned.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):
@@ -103,7 +103,7 @@ def read_weight(row: Row) -> float | None:
 
 
 def read_turn(row: Row) -> Turn:
-    """Read one turn of a conversation."""
+    """Read one turn of a conversation; errors are recorded as faults of the row."""
     row.check_keys(TURN_KEYS)
     role = row.filled_text("role")
     if role and role not in ROLES:

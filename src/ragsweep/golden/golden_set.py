@@ -27,7 +27,7 @@ NO_LABEL_LEFT = "questions without usable labels"
 class Selection(NamedTuple):
     """The settings by which a reader selects questions and labels."""
 
-    unknown: str = "error"  # for unusable labels; "drop" omits them
+    unknown: str = "error"  # "error" rejects unusable labels, "drop" omits them
     limit: int | None = None  # maximum number of questions; None: all
     seed: int = 0  # of the sample
     status: str | None = None  # one of STATUSES; None: any
@@ -44,7 +44,7 @@ class Selection(NamedTuple):
 
 
 class UnusableLabel(NamedTuple):
-    """A label that cannot be used, with the fault; ``kind`` is the reason under which it is counted."""
+    """A label that cannot be used: its location, the reason under which it is counted (``kind``), and the fault."""
 
     where: str
     kind: str
@@ -52,7 +52,7 @@ class UnusableLabel(NamedTuple):
 
 
 class RawGoldenSet(NamedTuple):
-    """A golden set as returned by a reader, before its labels are checked; ``source`` is the file of the questions."""
+    """A golden set as returned by a reader, before its labels are checked; ``source`` is the file named in errors."""
 
     source: str
     questions: Sequence[Question]
@@ -63,12 +63,13 @@ class RawGoldenSet(NamedTuple):
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
     """Check the questions against their corpus and draw the configured sample.
 
-    With ``selection.unknown`` "drop", unusable labels are omitted and counted, and so are questions that lose all of
-    their labels. ``limit`` and ``seed`` as in ``sample``; ``repeated_passages`` as in ``GoldenSet``.
+    With ``selection.unknown="drop"``, unusable labels are omitted and counted, as are questions that lose all of their
+    labels. ``repeated_passages`` is stored in the result.
 
     Raises:
-        InputError: A label contradicts its question, names a missing document, or has an anchor that does not resolve;
-        only some questions have a weight; or no questions remain.
+        InputError: An unanswerable question has relevant evidence, or a label occurs twice; only some questions have a
+        weight; no questions remain; or, with ``selection.unknown="error"``, a label names an unknown question or
+        document, or has an anchor that does not resolve.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()
@@ -138,7 +139,7 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
-    """Map labels to (kind, fact), document by document, so that each document is prepared only once."""
+    """Map unusable labels to (kind, fact); sorted by document, because ``resolve`` caches only the last documents."""
     labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}
     for label in labels:
@@ -175,9 +176,10 @@ def _named(label: Evidence) -> str:
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
     """Draw at most ``limit`` questions, stratified proportionally by category and ``kind``; None draws all.
 
-    A seed draws the same questions from any order of the input; a larger sample includes a smaller one. The order of
-    the questions is kept. In a stratum of n questions, randomly ordered, the i-th (from 0) has priority (i + 1/2) / n:
-    the divisor method of Webster and Sainte-Laguë.
+    The same seed draws the same questions from any order of the input; a larger sample includes a smaller one. The
+    order of the questions is kept. Each stratum of n questions is put in a random order, in which the i-th question
+    (from 0) gets the value (i + 1/2) / n; the questions with the lowest values are drawn (the divisor method of Webster
+    and Sainte-Laguë).
     """
     if limit is None or limit >= len(questions):
         return tuple(questions)
@@ -194,7 +196,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Return "unanswerable", "conversational", "evidence" or, for none of these, an empty text."""
+    """Return the kind of a question: "unanswerable", "conversational", "evidence" or, without evidence, ""."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:
@@ -236,7 +238,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Describe weights, and count questions by property: keywords only, blank, gold, silver, unsegmented."""
+    """Return notes on weights, and on questions with only keywords, a status, a script without spaces, or no text."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords are used instead"] if keywords else []

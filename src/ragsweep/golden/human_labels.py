@@ -16,10 +16,10 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; optionally run and answer.
+    """Read labels from CSV, TSV or JSON lines: ``question_id``, ``metric``, ``column``, and optionally run and answer.
 
-    The number may be a text (a table's cell), or true or false. Raises InputError for a file that is unreadable, empty,
-    or has unusable rows, which are reported together.
+    The value in ``column`` is a number, also as text; true and yes are 1, false and no are 0. Raises InputError for an
+    unreadable or empty file, and one for all unusable or repeated rows together.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []

@@ -34,7 +34,10 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
-    """Find a question's labels in the corpus, each at its first occurrence; omit labels that do not occur."""
+    """Return a question's labels as spans, each at its first occurrence in the corpus; omit labels without one.
+
+    Each of the ``distractors``, the ids of misleading documents, becomes a label of the whole document with grade 0.
+    """
     labels = []
     for one in evidence:
         if (position := corpus.position.get(one.document)) is None:
@@ -57,7 +60,7 @@ def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
 
 
 def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
-    """Return whether a label covers a chunk."""
+    """Return whether any of the labels covers a chunk."""
     return any(covers(label, chunk) for label in labels)
 
 
@@ -68,12 +71,12 @@ def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[Judge
 
 
 def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
-    """Return the first rank, from 1, whose chunk is covered by a label; 0 if there is none."""
+    """Return the rank, from 1, of the first chunk that a label covers; 0 if it covers none."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG at ``depth``, 0 without relevant labels; labels in one chunk are credited at one rank each."""
+    """Return the nDCG at ``depth``, 0 without relevant labels; labels found at one rank count at successive ranks."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -99,8 +102,8 @@ def difference_bounds(
 ) -> tuple[float, float]:
     """Return the lowest and highest nDCG difference, candidate minus baseline, over all judgements of unjudged chunks.
 
-    The number of relevant chunks determines the ideal ranking, and the difference is a sum over the relevant chunks:
-    its minimum consists of the smallest terms. Every number of relevant chunks is tried.
+    Each unjudged chunk is irrelevant or has grade 1. Every number of relevant chunks is tried: it determines the ideal
+    ranking, and each relevant chunk adds a term to the difference, which is lowest if the smallest terms are added.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -28,7 +28,7 @@ _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature
 _UNSEEN = frozenset(["script", "style", "template", "datalist", *_FALLBACKS])
 _UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
-_ENDED_BY = {  # elements with an optional end tag -> tags that end them, within the same container
+_ENDED_BY = {  # element with an optional end tag -> (elements that end it, the container within which they do)
     **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
     **dict.fromkeys(["li"], (re.compile("^li$"), re.compile("^([ou]l|menu)$"))),
     **dict.fromkeys(["dt", "dd"], (re.compile("^d[dt]$"), re.compile("^dl$"))),
@@ -39,7 +39,7 @@ _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
 )
-_DEEPEST = 3_000  # the time is quadratic in the depth
+_DEEPEST = 3_000  # nested elements; parsing time is quadratic in the depth
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by its suffix, one of ENDINGS; an error gives an empty page, and a fault that offers ``way_out``."""
+    """Read a file by its suffix, one of ENDINGS; an error gives an empty page and a fault that suggests ``way_out``."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:
@@ -87,7 +87,7 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Return the source without front matter: chunkers cut at its headings and code."""
+    """Return the source without front matter, unrendered, because chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
@@ -117,7 +117,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move content that html.parser nests in an element with an omitted end tag behind that element."""
+    """Move content out of an element whose end tag is omitted: html.parser nests what follows in the element."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -190,7 +190,7 @@ def _pdf(data: bytes) -> Page:
 
 
 def _spaced(text: str) -> str:
-    """Collapse runs of blank lines into one."""
+    """Strip trailing white space, and blank lines at both ends; collapse other runs of blank lines into one."""
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")
 

@@ -49,9 +49,10 @@ def check(given: object, searching: bool) -> None:
 
 
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
-    """Choose a config's partition: as configured (``given``), else all, or tune for a large enough search.
+    """Choose a config's partition: ``given`` if configured, else tune for a search of enough questions, else all.
 
-    ``searching``: results decide which configs are tried next. Raises ConfigError as in ``check``.
+    ``questions``: the size of the golden set; ``searching``: earlier results determine which configs are tried next.
+    Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     if given is not None or not searching:
@@ -83,7 +84,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)
-    # Of the question's text: a changed id or label does not make a new question.
+    # Only the text is hashed: a question with another id or label is still the same question.
     digests = [
         content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
         for question in whole.golden.questions
@@ -99,10 +100,10 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
 def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:
     """List the ids of the holdout questions: about ``share`` of each stratum, whole clusters only.
 
-    A stratum is a category and a kind (with evidence, unanswerable, conversational); a cluster belongs to that of most
-    of its questions. In a stratum the clusters have a fixed random order, and the first are taken, including the
-    cluster that crosses the border if most of it lies before. So additional questions, or a new order, move only
-    clusters at the border.
+    A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters have
+    a fixed random order. They are held out from the first up to ``share`` of the stratum's questions; the cluster that
+    crosses this border is included if at least half of it lies before the border. Reordering the questions changes
+    nothing, and additional questions usually move only clusters near the border.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):
@@ -126,7 +127,8 @@ def digest(questions: Sequence[Question]) -> str:
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
     """Group the clusters by the category and kind of most of their questions; merge small strata.
 
-    ``members`` maps clusters to their questions; returns (category, kind) -> clusters.
+    ``members`` maps clusters to their questions. Returns (category, kind) -> clusters; strata of fewer than SMALLEST
+    questions become one, ("", "small").
     """
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():

@@ -30,7 +30,8 @@ def read_pdf(data: bytes) -> tuple[str, list[str]]:
 def _uncut(text: str) -> str:
     """Join words hyphenated at a line end.
 
-    The hyphen is kept if the text spells the word only with it elsewhere: at a line end, soft hyphens look like others.
+    The hyphen is kept if the rest of the text has the word more often with it than without it, because PDFium does not
+    distinguish hyphens that belong to the word from those of the line break.
     """
     known = Counter(_WORD.findall(text))
 

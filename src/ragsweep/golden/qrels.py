@@ -31,16 +31,16 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and question id -> number of its labels that are omitted by the grade None."""
+    """Labels with their grades, and question id -> number of its labels that the grade None omits."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
 
 
 class Grades:
-    """Map label codes to grades: by ``given``, where the grade None omits a label and counts it.
+    """Maps the codes of labels to grades by ``given``; a code with the grade None omits and counts its labels.
 
-    Without ``given`` the codes are the grades: whole numbers, 0 for judged not relevant.
+    Without ``given``, the codes are the grades: whole numbers, where 0 means judged not relevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
@@ -76,7 +76,7 @@ class Grades:
         return GradedQrels(kept, Counter(label.question for label in labels if grades[label.code] is None))
 
     def _grade(self, code: str) -> float | None:
-        """Return a code's grade, NaN where it has none."""
+        """Return a code's grade; None if its labels are omitted, NaN if it has no grade."""
         if self._given is not None:
             grade = self._given.get(code, math.nan)
             return None if grade is None else float(grade)
@@ -96,7 +96,7 @@ class Grades:
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score".
 
-    The first line is a header if its score is not a number and ``grades`` names only numbers.
+    The first line is skipped as a header if its score has no digits, unless ``grades`` maps words.
     """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
@@ -118,8 +118,8 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
 def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> RawGoldenSet:
     """Attach labels to their questions; keep the questions with labels and the unanswerable ones.
 
-    Labels of unknown questions are unusable; questions without labels are counted with the reason ``unlabelled``.
-    ``source`` is the file of the labels.
+    Labels of unknown questions are unusable. Omitted questions are counted: with the reason NO_LABEL_LEFT if their
+    labels were omitted by grade, else ``unlabelled``. ``source`` is the file of the labels.
     """
     evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
     unusable = []

@@ -187,7 +187,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Read a text; the default if it is missing or has another type."""
+        """Return a text field; the default if it is missing or has another type."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
@@ -219,12 +219,12 @@ class Row:
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Read true or false; the default if it is missing or has another type."""
+        """Return a boolean field; the default if it is missing or has another type."""
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Read a number up to 1e9 in size; the default if it is missing or invalid."""
+        """Return a number from -1e9 to 1e9; the default if it is missing, or has another type or size."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
@@ -232,27 +232,27 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Read a whole number of 0 or more; None if it is missing or has another type."""
+        """Return a whole number, None if it is missing or has another type; a negative one is a fault."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of texts; empty if it is missing, and without items of other types."""
+        """Return the texts in a list, which is empty if it is missing; items of other types are a fault."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Read a list of objects, all located at this row."""
+        """Return the objects in a list as rows with this row's location; items of other types are a fault."""
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Read a list of objects, each located by its path from this row."""
+        """Return the objects in a list as rows, each located by its path: ``file:$.data[3]``."""
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 
     def _items(self, name: str, kind: type, wanted: str) -> list[tuple[int, Any]]:
-        """Read the numbered items of a list that must all be of one type; the first exception is a fault."""
+        """Return the index and value of a list's items of one type; the first item of another type is a fault."""
         items = self._take(name, (list,), "a list") or []
         strange = [item for item in items if not isinstance(item, kind)]
         if strange:
@@ -260,11 +260,11 @@ class Row:
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Read an object; an empty row if it is missing or has another type."""
+        """Return an object as a row; an empty row if it is missing or has another type."""
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return all fields as texts; any but texts, numbers and booleans are faults, which call the field ``what``."""
+        """Return texts, numbers and booleans as texts; other fields are faults, whose messages call them ``what``."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -272,7 +272,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return all texts, numbers and booleans among the fields, as texts."""
+        """Return the fields that are texts, numbers or booleans, as texts."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
@@ -285,20 +285,20 @@ class Row:
 
 
 def _excerpt(value: Any) -> str:
-    """Return the beginning of a value, which may be as large as its file."""
+    """Return the beginning of a value's JSON, encoded only as far as needed: a value may be as large as its file."""
     text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 class UniqueIds:
-    """Check that ids are unique; faults name the things with these ids by ``what``, such as "question"."""
+    """Checks that ids are unique; ``what`` is the kind of their objects in messages, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._first: dict[str, str] = {}
 
     def check(self, identifier: str, row: Row) -> None:
-        """Add a fault to the row if its id is a duplicate, with the place of the first."""
+        """Add a fault to the row if an earlier row has the same id; an empty id is not checked."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
             row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}')

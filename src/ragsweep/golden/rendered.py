@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 class Derived(NamedTuple):
     """A text derived from a source, with each piece's span in the source.
 
-    A piece as long as its span corresponds to it character by character, any other only as a whole.
+    A piece of the same length as its span corresponds to it character by character, other pieces only as a whole.
     """
 
     text: str
@@ -57,8 +57,8 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 def render(source: str) -> Derived:
     """Return the visible words of a Markdown text (CommonMark, tables), without markup.
 
-    The forms of the last 128 texts are cached. White space between words differs from the rendered page. A text of more
-    than 2**20 characters is returned as it is.
+    The results for the last 128 texts are cached. White space between words differs from the rendered page. A text of
+    more than 2**20 characters is returned unchanged.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])
@@ -76,14 +76,14 @@ def _parser() -> Any:
 
 
 class _Reader:
-    """Find the content of tokens in the source, in order: inline tokens have no positions."""
+    """Finds the content of tokens by searching the source in order, because inline tokens have no positions."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block; a block that contains blocks has none."""
+        """Yield the words of a block, none if it contains blocks; ``lines`` are the offsets of the source's lines."""
         if token.map and not token.children and not token.content:
             return
         if token.map:
@@ -131,7 +131,7 @@ class _Reader:
             yield Piece(" ", self._at, self._at)
 
     def _find(self, text: str) -> int:
-        """Advance past the next occurrence of a text, and return its start."""
+        """Advance past the next occurrence of a text and return its start; without one, return the current position."""
         start = self._source.find(text, self._at)
         if start < 0:
             return self._at

@@ -1,4 +1,4 @@
-"""Find a section of a document by its heading: a Markdown heading, an underlined line, or a line of its own."""
+"""Find a section of a document by its heading: a Markdown heading, an underlined line, or another whole line."""
 
 import re
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ class Heading(NamedTuple):
 def section(text: str, name: str) -> tuple[int, int] | None:
     """Find a section: its heading and everything below, up to the next heading of the same or a higher level.
 
-    Headings are compared by their words, ignoring case and punctuation. A name that matches no heading but a whole line
-    begins a section up to the next heading. Returns None if there is neither.
+    Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section is the first
+    line with the words of the name, and everything up to the next heading. Returns None if no line matches.
     """
     wanted = words(name)
     found = list(headings(text))
@@ -38,12 +38,12 @@ def section(text: str, name: str) -> tuple[int, int] | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a heading, without case and punctuation."""
+    """Return the words of a heading, case-folded and without punctuation."""
     return words_of(text.casefold())
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings; levels of underlined ones follow the order in which their characters first occur."""
+    """Yield the headings outside fenced code; underlined ones have a level per character, in the order of first use."""
     signs: list[str] = []
     fence = before = ""
     began = 0

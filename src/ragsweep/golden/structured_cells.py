@@ -27,9 +27,9 @@ _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_ali
 
 
 def decoded(value: Any) -> Any:
-    """Parse a text that contains a list or object; return every other value unchanged.
+    """Parse a text that spells out a list or an object; return every other value unchanged.
 
-    Tuples and sets become lists. Raises ValueError for a text that looks like structure but cannot be parsed:
+    Tuples and sets become lists. Raises ValueError for a text that looks like one but cannot be parsed:
     truncated, a numpy array, or literals without a comma between them, which Python would join; and for lists and
     objects nested deeper than DEEPEST levels.
     """
@@ -96,7 +96,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Parse a number in ASCII digits, else NaN; ``float`` would accept ``1_0`` and the digits of other scripts."""
+    """Parse a number in ASCII digits; NaN for other texts, including ``1_0`` and other digits, which float accepts."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:

@@ -19,10 +19,10 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """The column of each ``known`` field of a table: the field's name, or the one ``given`` in the config at ``key``.
+    """Maps each ``known`` field of a table to a column: the one ``given`` for it in the config, else the field's name.
 
-    ``needed`` and given fields must have a column. An empty ``key``: no field can be given. Raises ConfigError for a
-    given field that is not known.
+    ``needed`` and given fields must have a column. ``key`` is the config's key of ``given``, empty if there is none.
+    Raises ConfigError for a given field that is not known.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
@@ -42,12 +42,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield every row: its cells by field, cells of other columns by column name.
+    """Yield every row, with its cells by field, or by column name if the column has no field.
 
     Cells are texts; an empty cell counts as missing, and a row of empty cells is skipped. The apostrophe that an export
     puts before a formula is removed. The delimiter is the most frequent of comma, semicolon and tab in the header. A
-    cell that contains a delimiter, a quote or a line break is quoted, and its quotes are doubled (RFC 4180). A row's
-    place is its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
+    cell that contains a delimiter, a quote or a line break is quoted, and its quotes are doubled (RFC 4180). Faults
+    name a row's first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
     """
     if path.name.removesuffix(".gz").endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -85,7 +85,7 @@ def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
 
 def _cell(value: Any) -> str | None:
-    """Return a JSON value as the text of a cell; a list of texts is joined with semicolons."""
+    """Return a JSON value as the text of a cell, None if empty; a list of texts is joined with semicolons."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ";".join(value) or None
     return value or None if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)

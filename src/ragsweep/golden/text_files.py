@@ -28,7 +28,7 @@ MOST_BLANK = 100_000
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with UTF-16's mark
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark is its beginning
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -36,7 +36,7 @@ _MARKS = {
 _DECLARED = re.compile(
     rb"""(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)"""
 )
-_ESCAPE = b"\x1b"  # of ISO-2022, whose bytes are ASCII
+_ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII, and so valid UTF-8
 _PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
 """Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
@@ -51,7 +51,7 @@ def most_unzipped(size: int) -> int:
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty collection of faults for files of an encoding, the value of ``key``; raises ConfigError."""
+    """Return an empty Faults for files in an encoding; raise ConfigError, with ``key``, if Python does not have it."""
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
         raise ConfigError(f'{key}: "{encoding}" is not a text encoding; {way}')
@@ -78,9 +78,9 @@ def check_folder(path: Path, needs: str) -> None:
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) of every non-blank line.
 
-    The encoding comes from the byte order mark, else ``faults``, else it is UTF-8; lines end with LF or CRLF. A file
+    The encoding is that of the byte order mark, else ``faults.encoding``, else UTF-8; lines end with LF or CRLF. A file
     whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults;
-    reading stops with a fault at a line, a run of blank lines or an unzipped size beyond the limits above.
+    reading stops with a fault at a line, a run of blank lines or an unzipped size above this module's maximums.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -193,7 +193,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if path.suffix != ".gz":
             yield file, most
             return
-        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size, which most bombs state
+        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size, which even most zip bombs give
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is cut off, or {BOMB}")
@@ -203,7 +203,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a file cannot be read, and the way out if there is one."""
+    """Return why a file cannot be read, and the remedy if there is one."""
     match error:
         case FileNotFoundError():
             return f"no such file (current folder: {Path.cwd()})"

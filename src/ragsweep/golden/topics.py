@@ -29,13 +29,13 @@ class Topic(NamedTuple):
     texts: dict[str, list[str]]
 
     def text(self, field: str) -> str:
-        """Return a part by its name in FIELDS, or the "number"; empty if missing."""
+        """Return the part of a topic with a name in FIELDS, or its number for any other name; empty if missing."""
         found = (" ".join(self.texts.get(tag, [])) for tag in FIELDS.get(field, _NUMBER))
         return next(filter(None, (" ".join(_HEADING.sub("", text).split()) for text in found)), "")
 
 
 def has_topics(path: Path, faults: Faults) -> bool:
-    """Return whether the first non-blank line of a file begins with a tag."""
+    """Return whether the first non-blank line of a file begins with ``<``."""
     return next((line for _, line in read_lines(path, faults.apart())), "").lstrip().startswith("<")
 
 

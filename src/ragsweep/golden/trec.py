@@ -50,7 +50,7 @@ def write_qrels(qrels: Qrels) -> str:
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Return labels as qrels; a document's grade is the best of its evidence."""
+    """Return labels as qrels; a document's grade is the highest grade of its evidence."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})
@@ -68,7 +68,8 @@ def six_digits(scores: Floats) -> Floats:
 
 def strictly_falling(scores: Floats) -> Floats:
     """Lower scores (documents,), best first, just enough to be strictly decreasing in single precision."""
-    # Numbered in their order, neighbouring floats differ by 1; min(number, lowest before - 1) is a running minimum.
+    # As integers in the order of the floats, neighbours differ by 1. Each becomes min(itself, preceding result - 1),
+    # which is a running minimum after adding each position.
     step = np.arange(len(scores))
     bits = scores.view(np.uint32).astype(np.int64)
     numbers = np.where(bits & _SIGN, -(bits & ~_SIGN), bits)

@@ -87,7 +87,8 @@ def find_question(value: Any) -> str:
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Choose the questions of a log that are not in a set; blank questions are ignored.
 
-    ``embed`` embeds texts as unit vectors, to drop near-duplicates too; None: only questions with the same words.
+    ``embed`` embeds texts as unit vectors, to also drop near-duplicates; without it, only questions with the same words
+    are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -102,7 +103,7 @@ def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | N
 
 
 def normal_words(text: str) -> str:
-    """Return the words of a text in lower case, without punctuation and white space."""
+    """Return the words of a text in lower case, without punctuation, separated by single spaces."""
     return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
 
 

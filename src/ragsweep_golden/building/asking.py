@@ -55,7 +55,7 @@ class ModelAsker:
     """Generates questions with a model; replies are cached by request, so that only failed calls are repeated.
 
     ``failures`` counts the failed calls; ``faults`` counts failed calls, unreadable replies and incomplete questions by
-    reason. The first of ``languages`` is that of documents whose language is not detected.
+    reason. A document whose language is not detected counts as the first of ``languages``.
     """
 
     questions: BuiltPart
@@ -78,7 +78,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Generate questions of the six unanswerable types; one that a chunk may answer gets the status rejected."""
+        """Generate questions of the six unanswerable types; a question that a chunk may answer is rejected."""
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
@@ -139,7 +139,7 @@ class ModelAsker:
         sources: Sources,
         needed: Sequence[str],
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield each chunk with its language and the model's questions for it, in chunk order."""
+        """Yield the model's questions in chunk order, each with its chunk and the chunk's language."""
         requests = [
             Request(
                 f"Language: {_LANGUAGES[language]}. {task}",

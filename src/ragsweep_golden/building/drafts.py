@@ -42,8 +42,8 @@ class Candidate(NamedTuple):
 class Draft:
     """A question, its sources, and its validation.
 
-    ``document`` and ``chunk`` are the indices of the question's source; None for a question about nothing in the
-    corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before validation; ``reason`` says why
+    ``document`` and ``chunk`` are the indices of the question's source; None if it has no source in the corpus.
+    ``answer`` has one line per sentence of evidence. ``status`` is empty before validation; ``reason`` says why
     a draft was rejected, ``checked`` why an unanswerable question has no answer.
     """
 

@@ -108,7 +108,7 @@ def _keywords(draft: Draft) -> list[str]:
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return the documents with the best passages that do not answer, else others of the same stratum."""
+    """Return the documents of the best passages by BM25, except the question's own; if none, of the same stratum."""
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
     if right.issuperset(documents):

@@ -47,7 +47,7 @@ def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], langu
 
 
 def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Yield the prose sentences of a text with their spans; a sentence never crosses a line."""
+    """Yield the start and text of each prose sentence of a text; a sentence never crosses a line."""
     for begin, end in sentences(text, LANGUAGES[language]):
         at = begin
         for piece in text[begin:end].split("\n"):

@@ -125,7 +125,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: those of the model, if there is one, then the specific ones by rule."""
+    """Make answerable questions: by the model, if there is one, then by rule, if they are specific."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():
@@ -139,7 +139,7 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose source BM25 ranks first, and most of whose words occur together in few documents."""
+    """Return the drafts whose source BM25 ranks first, if few documents have a chunk with most of their words."""
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
     found = []
@@ -154,7 +154,7 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 def ask_unanswerable(
     sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
-    """Make questions of the six unanswerable types: those of the model, if there is one, then those by rule."""
+    """Make questions of the six unanswerable types: by the model, if there is one, then by rule."""
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, numbers in documents.items():
         sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
@@ -172,6 +172,6 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate the answers of ``made`` by the chunks of their evidence; ``others`` are unanswerable, checked before."""
+    """Validate the answers of ``made`` by the chunks of their evidence; accept ``others`` without a status."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

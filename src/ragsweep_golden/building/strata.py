@@ -52,9 +52,10 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
 def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
     """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
 
-    Each stratum has at most its cap (``quotas.cap`` per chunk, rounded up) and, below that, at least ``quotas.fewest``;
-    the excess of a capped stratum goes to the others, in proportion. The sum is ``questions`` unless the caps allow
-    fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid priorities.
+    Each stratum has at most ``quotas.cap`` questions per chunk (rounded up), and at least ``quotas.fewest`` if this cap
+    allows; the excess of a capped stratum goes to the others, in proportion. The sum is ``questions`` unless the caps
+    allow fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid
+    priorities, and if the shares of all their priorities are 0.
     """
     for one in strata:
         if not isinstance(one.priority, int) or not 1 <= one.priority <= len(quotas.shares):
@@ -82,7 +83,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Map each language with documents to their indices. Raises ConfigError if there is no such language."""
+    """Map each language to the indices of its documents. Raises ConfigError if no document is in these languages."""
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]

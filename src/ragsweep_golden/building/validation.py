@@ -1,4 +1,4 @@
-"""Reject questions whose passage contains the answer neither verbatim, nor by its words, nor by similarity."""
+"""Reject questions whose answer is not in their passage, tested literally, by its words, and by similarity."""
 
 from collections.abc import Sequence
 from dataclasses import replace

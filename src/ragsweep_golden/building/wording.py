@@ -1,4 +1,4 @@
-"""The words, patterns and templates of the question rules, and parts of sentences embedded in questions.
+"""The words, patterns and templates of the question rules, and functions that fit a clause into a question.
 
 The words are data: a TOML file per language, and ``any`` for all languages.
 """
@@ -46,7 +46,7 @@ PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for languag
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences, except each first word, as written: only names are capitalised there."""
+    """Return the words of sentences in their original case, without first words, so that only names are capitalised."""
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 

@@ -39,7 +39,7 @@ def gates(arguments: Sequence[str]) -> int:
     values, rules = inputs.values, read_rules(inputs.values["gates"])
     given = inputs.read_set()
     entries, corpus = given.entries, inputs.given_corpus or given.own_corpus
-    if inputs.file is None:  # irrelevant labels of another format are dropped
+    if inputs.file is None:  # other formats may also label irrelevant documents
         entries = [one | {"evidence": relevant_evidence(one)} for one in entries]
     subject = Subject(entries)
     if corpus is not None:

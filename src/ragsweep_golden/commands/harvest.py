@@ -53,7 +53,7 @@ def harvest(arguments: Sequence[str]) -> int:
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the existing entries; ``has_weights``: whether the new ones have weights.
 
-    Raises InputError for faults of the file, and if some of all these entries have a weight and others have none.
+    Raises InputError for faults of the file, and unless either all existing and new entries have weights, or none.
     """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)

@@ -35,7 +35,7 @@ from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
-_DEFAULTS = ("dataset=null", "embedder=null", "llm=null")  # which Hydra accepts in a file only
+_DEFAULTS = ("dataset=null", "embedder=null", "llm=null")  # Hydra accepts these in a file only
 _LLM = r"\+?llm=(?!none$)"
 OTHER_LAYOUT = "a set of another layout is read with dataset=beir dataset.path=FOLDER, or converted with golden import"
 
@@ -69,14 +69,14 @@ class Inputs:
     """The config of a subcommand and its inputs; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
-        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
+        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or another word."""
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
         given = [word for word in overrides if word not in _DEFAULTS]
         has_llm, has_embedder = (any(re.match(one, word) for word in given) for one in (_LLM, r"\+?embedder="))
         if has_llm and not has_embedder:
-            given.append("~metrics.semantic_similarity")  # every llm sets it for evaluations
+            given.append("~metrics.semantic_similarity")  # added by llm=; it needs an embedder
         self.command, self.file, self.builder = command, file, Builder()
         self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values
         self._vectors: dict[str, Floats] = {}

@@ -25,8 +25,8 @@ _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likel
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     """Return the shortest quote of evidence that is unique in a document, and None as its start.
 
-    It is within the evidence, or around evidence of fewer than five words; a word cut by the span is included.
-    Repeated evidence is quoted as a whole, with its start.
+    The quote is within the evidence, or contains evidence of fewer than five words; a word cut by the span is included.
+    Evidence that the document repeats is quoted as a whole, with its start.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])

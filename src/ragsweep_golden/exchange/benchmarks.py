@@ -103,7 +103,7 @@ def _answers(
 ) -> list[dict[str, Any]]:
     """Return the correct answers located in the evidence; evidence without one is answered by its quote.
 
-    A long answer that occurs once in the document needs no quote around it.
+    An answer of SURE_WORDS words or more that occurs once in the document is also located outside the quote.
     """
     spans = {found[1:]: label for label in labels if (found := locate_label(label, corpus))}
     answers: dict[tuple[str, int], None] = {}

@@ -45,7 +45,7 @@ class RecordDraft(NamedTuple):
 
 
 def place_of(name: str) -> str:
-    """Return the target of a field; empty if the field is unknown."""
+    """Return the field of an entry to which a record's field is mapped; empty if the name is unknown."""
     if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
         return name
     return "labels" if name in RAGAS_LABELS else PLACES.get(name, ("", 0))[0]

@@ -22,7 +22,7 @@ class Exported:
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
-    """Yield the names of an entry's filled fields; those of groups, labels and evidence begin with that name."""
+    """Yield the names of an entry's filled fields, within groups, labels and evidence as in ``evidence.anchor``."""
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
             yield from (f"{name}.{inner}" for inner, one in value.items() if is_filled(one))

@@ -207,7 +207,7 @@ def _label(
 
 
 def _check(drafts: Sequence[RowDraft], faults: Faults) -> None:
-    """Raise InputError with the position of every entry that is invalid in our format."""
+    """Raise InputError with the locations of all entries that are invalid in our format."""
     unique = UniqueIds("question")
     for row, draft in drafts:
         given = Row(row.where, draft.entry, faults)

@@ -71,7 +71,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return human responses by field: all right answers and passages, and the first response of any other field.
 
-    The correct answer is a correction, and overrides the record's field.
+    A right answer is named ``correction``, so that it overrides the answer in the record.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -92,7 +92,7 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an example; its outputs are references, and a single output is the right answer by any name."""
+    """Flatten an example; its only output, or one with the name of a right answer, becomes the reference."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
         raise ValueError('"outputs" of LangSmith is an object; format=mlflow omits the outputs of systems')
@@ -202,7 +202,7 @@ COLUMNS = {
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
-    """Return the layout of records whose fields are named: role -> field, or path as in ``inputs.question``.
+    """Return the layout for ``columns``: role -> name of the field, or its path, as in ``inputs.question``.
 
     Raises ConfigError without a question.
     """
@@ -213,7 +213,7 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
-    """Return the named fields and the unknown fields; the other known fields may be a system's outputs."""
+    """Return the named and the unknown fields; drop other known fields, which may be a system's outputs."""
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
     left = [name for name in _others(record, *used) if place_of(name)]

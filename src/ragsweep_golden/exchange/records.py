@@ -21,7 +21,7 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
-    """Read all records; those of a single JSON object are in one of its lists. Errors are added to the faults."""
+    """Read all records of a file; if it is one JSON object, the items of one of its lists. Errors become faults."""
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
     of_lines = faults.apart()
@@ -56,7 +56,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or of a comma- or semicolon-separated text; ValueError for other shapes."""
+    """Return the texts of a list, or of a text with commas or semicolons. Raises ValueError for other structure."""
     found = decoded(value)
     if isinstance(found, str):
         found = found.split(";" if ";" in found else ",")
@@ -64,7 +64,7 @@ def as_texts(value: Any) -> list[str]:
 
 
 def unnested(value: Any) -> Any:
-    """Flatten nested lists, as AutoRAG nests ids; return any other value unchanged."""
+    """Flatten lists within a list, which AutoRAG uses for ids; return any other value unchanged."""
     found = decoded(value)
     if not isinstance(found, list):
         return found

@@ -44,7 +44,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the best chunk that does not answer, with chunks of known distractors first."""
+    """Return the best chunk without the answer, chunks of the distractors first; None if there is none."""
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document
     of_distractors = [n for n in ranked if int(documents[n]) in known]

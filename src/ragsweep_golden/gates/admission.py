@@ -1,4 +1,4 @@
-"""Admission tests: whether a question requires its evidence, and nothing else."""
+"""Admission tests: whether a model answers a question without its evidence."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,7 @@ def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
-    """Return the best passages by BM25 for each question that are not its evidence."""
+    """Map the id of each question to its best passages by BM25 that do not overlap its evidence."""
     found: dict[str, tuple[Passage, ...]] = {}
     pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))
     depth = RETRIEVED + max((len(set(own)) for _, own in pairs), default=0)

@@ -30,7 +30,7 @@ NEAR_COPY = 0.9  # lowest cosine of a question and its passage at which the ques
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
-    """Return the field of every entry; not measured if an entry lacks it."""
+    """Return a field of every entry. Raises NotMeasured if an entry lacks it, or if there are no entries."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
@@ -93,7 +93,7 @@ def _extractable(subject: Subject) -> Measured:
 
 
 def _single_facts(subject: Subject) -> Measured:
-    """Return the share of single-fact questions; not measured if an answerable entry has no class."""
+    """Return the share of single-fact questions. Raises NotMeasured if an answerable entry has no class."""
     found = _of_field(subject.answerable, "classification", "reasoning_class")
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
     classes = [*found, *(one for one in others if one)]

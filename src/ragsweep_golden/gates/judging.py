@@ -26,7 +26,7 @@ GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SE
 
 
 class GateRule(NamedTuple):
-    """The configured part of a gate. ``highest``: the upper end of a share that must be between two ends."""
+    """The configured part of a gate. ``highest``: the upper end of a range, which begins at ``threshold``."""
 
     threshold: float
     blocking: bool

@@ -14,7 +14,7 @@ TOLERANCE = 0.05
 
 
 class Quota(NamedTuple):
-    """A category: its wanted share (NaN without a quota), its questions, and the number that the share refers to."""
+    """A category: its wanted share (NaN: no quota), its number of questions, and the total that the share refers to."""
 
     category: str
     wanted: float

@@ -40,7 +40,7 @@ def _short_answers(subject: Subject) -> Measured:
 
 
 def _coherence(subject: Subject) -> Measured:
-    """Check C3 to C8; gate G1-1 checks missing evidence, G2-1 unknown unanswerable types."""
+    """Check the constraints C3 to C8, without missing evidence (gate G1-1) and unknown unanswerable types (G2-1)."""
     judged = []
     for one in subject.kept:
         contradicts = one.get("unanswerable_type") if one.get("answerable", True) else relevant_evidence(one)
@@ -84,7 +84,7 @@ def _repeated(subject: Subject) -> Measured:
 
 
 def _questions(entries: Sequence[Entry]) -> list[Question]:
-    """Return the data that determine the clusters of entries."""
+    """Return entries as questions with only the fields that determine their clusters."""
     return [
         Question(
             str(one.get("id")),

@@ -22,7 +22,7 @@ Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; NaN f
 
 
 class NotMeasured(Exception):
-    """The reason why a gate is not measured."""
+    """Raised if a gate cannot be measured, with the reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Subject:
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
-        """The indices of the chunks that overlap each answerable entry's evidence, once for each passage of it."""
+        """The indices of the chunks that overlap each answerable entry's evidence, once per piece of evidence."""
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 

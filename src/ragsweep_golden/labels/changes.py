@@ -68,7 +68,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
-    for label in sorted(labels, key=lambda label: label.document):  # prepared documents, cached
+    for label in sorted(labels, key=lambda label: label.document):  # grouped, because ``resolve`` caches few documents
         found[label] = verifier.examine(label)
     changes = [
         change._replace(question=question.id, number=number, old=label)
@@ -87,7 +87,7 @@ class _Verifier:
     named: frozenset[str]  # the documents of all labels
 
     def examine(self, label: Evidence) -> LabelChange | None:
-        """Return a label's change; without a kind if only the encoding differs, None if the label is valid."""
+        """Return a label's change, with an empty kind if only the encoding differs; None if the label is valid."""
         text, before = text_of(self.corpora.new, label.document), text_of(self.corpora.old, label.document)
         if text is not None and (label.anchor is None or text == before):
             return None
@@ -124,7 +124,7 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # so it existed in the old corpus
+        if is_short and not here and places[0].document in self.named:  # a label names it, so it is not new
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
@@ -140,7 +140,7 @@ class _Verifier:
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
             if not is_here:
                 earlier += [(one.text, span) for one, span in occurrences(self.corpora.before, label.document, anchor)]
-            # a place that matches another passage of the old corpus better is that passage
+            # exclude a place whose surroundings match another passage of the old corpus better
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             pairs = zip(scored, others, strict=True)
             mine = [(score, other < score, place) for (score, place), other in pairs if score >= other]
@@ -182,7 +182,7 @@ class _Verifier:
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
-        """Check a label whose anchor is missing by the passage nearest to its sentence."""
+        """Return the change of a label whose anchor is missing: edited if a similar passage exists, else deleted."""
         own = [label.document] if label.document in self.corpora.new.position else []
         for name in [*own, *self.corpora.successors(label.document)]:
             text = text_of(self.corpora.new, name) or ""
@@ -200,7 +200,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that corresponds to a label's start in another encoding of the text."""
+    """Return the span that corresponds to a label's start in another encoding of the text; None if there is none."""
     if label.start is None:
         return None
     if before is not None:
@@ -254,7 +254,7 @@ def _follow(
 ) -> None:
     """Update the provenance to the document and span of the repaired label.
 
-    The chunk of the build keeps its number in a renamed document, and is dropped in another document.
+    ``chunk_id`` follows the document if it was renamed; if the label is now in a different document, it becomes null.
     """
     if value(entry, "provenance", "document") != old.document:
         return

@@ -76,20 +76,20 @@ def text_of(corpus: Corpus | None, document: str) -> str | None:
 
 
 def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
-    """Return the documents that another corpus lacks, or has with another text; all if it is None."""
+    """Return the documents of ``corpus`` that are missing or different in ``other``; all if it is None."""
     pairs = zip(corpus.ids, corpus.texts, strict=True)
     return [SearchableText(name, text, composed(text)) for name, text in pairs if text_of(other, name) != text]
 
 
 def sentences_of(text: str) -> set[str]:
-    """Return the sentences of a text in a form that is equal for all encodings."""
+    """Return the sentences of a text in canonical form, which is the same for all encodings."""
     return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
 
 def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> Iterator[tuple[SearchableText, Span]]:
-    """Yield the occurrences of an anchor in all documents but one."""
+    """Yield the occurrences of an anchor in all documents except ``excluded``."""
     words = visible_words(anchor)
-    longest = max(words, key=len, default="")  # searched for first, which is much cheaper
+    longest = max(words, key=len, default="")  # a cheap test that rules out most documents
     for one in texts:
         if one.name != excluded and longest in one.composed and in_order(one.composed, words):
             yield from ((one, span) for span in resolve(one.text, anchor))

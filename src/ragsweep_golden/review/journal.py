@@ -1,8 +1,8 @@
-"""Human judgements: appended to a journal next to the golden file, and merged into the golden file once.
+"""Human judgements: appended to a journal next to the golden file, and each merged into the golden file once.
 
-A line of the journal is a judgement or undoes one. It identifies the entry and the judged evidence, so the journal and
-the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the file is skipped,
-since a process may be killed between the writes of the two files.
+A line of the journal is a judgement or undoes one. A judgement has the id of its entry and the judged evidence, so the
+journal and the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the file
+is skipped, since a process may be killed between the writes of the two files.
 """
 
 import fcntl
@@ -49,7 +49,7 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def lines(self) -> list[Judgement]:
-        """Read all complete lines; a torn last line was never acknowledged. Raises InputError for other content."""
+        """Read all complete lines; an incomplete last line is ignored. Raises InputError for an invalid line."""
         self._file.seek(0)
         faults = Faults()
         read = []
@@ -99,7 +99,7 @@ class Journal:
 
 
 def _check_line(row: Row) -> None:
-    """Report fields that `Review` does not write."""
+    """Add a fault for each missing or invalid field of a line."""
     if "undo" in row:
         row.filled_text("undo")
         return
@@ -167,7 +167,7 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry that a person accepted (its status becomes gold), corrected or rejected."""
+    """Return an entry after a person accepted or corrected it, which makes its status gold, or rejected it."""
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}

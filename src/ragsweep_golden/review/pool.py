@@ -1,4 +1,4 @@
-"""Label holes: retrieved chunks without a judgement, and how much a judgement could change the ranking.
+"""Label holes: retrieved chunks without a judgement, and how much a judgement could change the ranking of configs.
 
 Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.
@@ -72,7 +72,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return a hole as a row of a pool file: its question, whose words are ``text``, its passage, and its evidence."""
+    """Return a hole as a row of a pool file, with the ``text`` of its question, its passage and its evidence."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {

@@ -17,7 +17,10 @@ AROUND = 400  # characters that the page shows on either side of an anchor if an
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """List the silver questions as shown on the page; an entry without a passage gets the text around its evidence."""
+    """List the silver questions as shown on the page, without rejected ones.
+
+    With a corpus, an entry without a passage gets the text around its evidence.
+    """
     return [
         {
             "task": json.dumps(["question", entry["id"]]),
@@ -49,7 +52,7 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """List the pending passages of a pool as shown on the page, in pool order.
+    """List the unjudged passages of a pool as shown on the page, in pool order.
 
     Raises InputError for a passage of a question that is not in the golden file.
     """
