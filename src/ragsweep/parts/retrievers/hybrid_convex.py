@@ -34,7 +34,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid alpha, leg, normalisation or weights, or if required bounds are undeclared."""
+        """Raise ConfigError for an invalid alpha, leg, normalisation or weights, or if required bounds are missing."""
         self.legs = legs
         self.alpha = alpha
         self.alpha_leg = alpha_leg

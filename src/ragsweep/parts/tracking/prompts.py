@@ -15,7 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
-    """Link a run to its config's prompt, which is registered if new; after a failure, logged once, none is linked."""
+    """Link a run to its config's prompt, and register the prompt if it is new.
+
+    The first failure is logged; afterwards no prompts are linked through this connection.
+    """
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
@@ -32,7 +35,7 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text; register it if there is none, in one process at a time."""
+    """Return the version with this text; register it if there is none. A lock keeps processes from registering two."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [
@@ -49,6 +52,6 @@ def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> An
 
 
 def _in_double_braces(template: str) -> str:
-    """Convert a template's placeholders to MLflow's form."""
+    """Convert the placeholders ``{field}`` of a template to MLflow's form ``{{field}}``."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)
