@@ -180,7 +180,7 @@ def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Set the ranks of chunks beyond the context's token budget to 0."""
+    """Set the ranks of chunks beyond the context's token budget to 0 (not found)."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]

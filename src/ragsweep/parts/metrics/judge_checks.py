@@ -131,7 +131,7 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample; the sample of a larger share contains those of smaller ones."""
+    """Return whether a question belongs to the sample; a larger sample contains the smaller ones."""
     return _number(question) < share * 2**64
 
 

@@ -109,7 +109,7 @@ def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, A
 
 @cache
 def _cached_schema(model: Any) -> SimpleNamespace:
-    """Return a stand-in with a model's cached JSON schema: ragas' prompts use only that, and generate it each time."""
+    """Return a stand-in with a model's cached JSON schema: ragas' prompts use nothing else, and regenerate it."""
     schema = model.model_json_schema()
     return SimpleNamespace(model_json_schema=lambda: schema)
 

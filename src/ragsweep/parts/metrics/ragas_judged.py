@@ -30,7 +30,7 @@ PROMPT = 1500
 
 
 class RagasMetric(JudgeMetric):
-    """A metric of ragas; ``of_ragas`` is the name of its class there.
+    """A metric of ragas; ``of_ragas`` is the name of its class in ragas.
 
     If ``strict``, a case is not scored if any text has no statements; otherwise, only if no text has any. A sample of a
     case costs ``chats`` chat calls, ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls.

@@ -30,7 +30,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class _Overlap(AnswerMetric):
-    """A metric that takes the best score over the right answers; a refusal scores 0, an unanswerable question none."""
+    """Takes the best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
 
     needs = ("answer", "reference")
 

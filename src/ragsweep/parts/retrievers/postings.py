@@ -104,7 +104,7 @@ class Vocabulary:
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
-    """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
+    """Make arrays that are bit-identical to bm25s's: postings by word, with ascending chunks.
 
     Returns the sorted words, and the arrays by name (none without words). ``counted`` yields numbered blocks in any
     order. Counts are kept in a temporary file, at least three bytes per pair, and the result in another: apart from the

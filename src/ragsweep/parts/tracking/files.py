@@ -102,7 +102,7 @@ def metrics(result: Result) -> dict[str, float]:
 
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
-    - up to MOST_METRICS in total: metrics with a target, those of STANDARD, the others in config order,
+    - up to MOST_METRICS in total: metrics with a target, the STANDARD ones, the others in config order
       except for the families OF_MANY (``recall_at_5``, ``latency_p95_ms``), then the intervals of headline metrics
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
     - ``race_asked``, ``race_of``, ``race_ahead``: of a dropped config, the questions asked, all questions of the race,

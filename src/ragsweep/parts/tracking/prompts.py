@@ -29,13 +29,13 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
             if key not in connection.prompts:
                 connection.prompts[key] = _version(connection, name, prompt)
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # a registry without prompts, or of another version; config.yaml has the prompt
+    except Exception as fault:  # e.g. a registry without prompts; the prompt is also in config.yaml
         connection.prompts = None
         _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text; register it if there is none. A lock keeps processes from registering two."""
+    """Return the version with this text, registered if there is none; with a database file, one process at a time."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [

@@ -19,7 +19,7 @@ FACTS = "ragsweep.facts"
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Maximum characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
+"""Maximum number of characters of a question or any other text of a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
 """Maximum number of steps, documents or turns of a trace."""
