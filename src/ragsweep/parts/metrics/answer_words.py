@@ -1,11 +1,12 @@
 """Comparison of answers with the right ones, word by word.
 
-Words are those of the evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable
-Questions for SQuAD", and its evaluation script): lower case, no punctuation, no articles; the best of several right
-answers counts; the right answer to an unanswerable question is none. Additions, which do not affect ASCII English:
-citations such as ``[1]`` are not words; French articles and elided words (``l'``, ``qu'``); Unicode's compatibility
-forms (NFKC), case folding, punctuation and digits; each character is a word in scripts that are written without spaces,
-and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
+Words are defined as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions for
+SQuAD", and its evaluation script): lower case, no punctuation, no articles. The best of several right answers counts,
+and the right answer to an unanswerable question is an empty text. Additions: citations such as ``[1]`` are not words,
+and right answers of only articles and punctuation are compared by these. Text other than ASCII English is also
+normalised: French articles and elided words (``l'``, ``qu'``) are removed, as is Unicode's punctuation; compatibility
+forms (NFKC), case and digits are folded; each character is a word in scripts that are written without spaces, and in
+Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
 """
 
 import re
@@ -24,22 +25,22 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 Language = Literal["label", "english", "french"]
 
 PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
-"""ASCII punctuation, and two signs that Unicode classifies as mathematical: the fraction slash (½), and minus."""
+"""Removes ASCII punctuation, and two signs that Unicode classifies as mathematical: the fraction slash and minus."""
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words that are elided before a vowel; removed before the punctuation, which marks their end."""
+"""French words that are elided before a vowel; removed before the punctuation, because the apostrophe ends them."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
-"""Punctuation that may join two words: ``1994-1998``, ``Newton's``."""
+"""Replaces punctuation that may join two words (``1994-1998``, ``Newton's``) by spaces."""
 
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
-"""A number with one point or comma, unless three digits follow, which may separate thousands."""
+"""A number with one point or comma, unless exactly three digits follow: such a sign may separate thousands."""
 
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Maximum words of a short right answer: a right reply contains it verbatim, but may rephrase a longer one."""
+"""Maximum number of words of a short right answer: replies must contain it verbatim, but may rephrase a longer one."""
 
 
 class ExactMatch(AnswerMetric):
@@ -94,9 +95,9 @@ class TokenRecall(ExactMatch):
 class ContainsAnswer(TokenRecall):
     """Whether the answer contains a right one, all its words in sequence: 1 or 0.
 
-    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not seen, and an
-    answer that copies its context contains whatever that contains. The measure is the "sub-EM" of FlashRAG (Jin et al.
-    2024), with whole words: ``15`` does not contain ``1``.
+    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not detected,
+    and an answer that copies its whole context contains every right answer in it. The measure is the "sub-EM" of
+    FlashRAG (Jin et al. 2024), with whole words: ``15`` does not contain ``1``.
     """
 
     TRAITS = PartTraits(version="2")
@@ -111,9 +112,9 @@ class ContainsAnswer(TokenRecall):
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
     """Return whether a reply contains one of the right answers.
 
-    A right answer of at most SHORT words must be contained. A longer one needs at least ``threshold`` of its words,
-    unless it contains a short right answer, which is then required. Two characters of a script without spaces count as
-    one word.
+    A right answer of at most SHORT words must be contained. Of a longer one, at least the proportion ``threshold`` of
+    the words must occur, unless it contains a short right answer: then only the short one counts. Two characters of a
+    script without spaces, or of Hangul, count as one word.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]
@@ -127,7 +128,11 @@ def _length(text: str, language: str) -> float:
 
 
 def contains(text: str, right: str, language: str) -> bool:
-    """Return whether a text has all words of a right answer in sequence, with compounds whole or split in both."""
+    """Return whether a text contains all words of a right answer in sequence.
+
+    Joined words such as ``1994-1998`` are compared as one word, then as two. A right answer that normalises to nothing
+    must be contained with its punctuation and articles.
+    """
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
@@ -136,7 +141,10 @@ def contains(text: str, right: str, language: str) -> bool:
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words in a text; if it has no words, 1 for equal texts, else 0."""
+    """Return the proportion of a right answer's words that a text contains.
+
+    If the right answer has no words, return 1 if the two texts are equal, else 0.
+    """
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
     return shared / len(wanted) if wanted else float(bare(text) == bare(right))
@@ -144,7 +152,7 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Return a text in lower case, without punctuation and the language's articles, its words between single spaces."""
+    """Return a text in lower case without punctuation and the language's articles, with single spaces between words."""
     lowered = text.lower() if text.isascii() else _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
@@ -158,7 +166,10 @@ def _with_decimals(text: str, language: str) -> str:
 
 
 def articles_of(question: Question, language: Language) -> str:
-    """Return "french" or "english", whose articles are dropped; "label" means the question's label, else detection."""
+    """Return the language of the articles to drop: "french" or "english".
+
+    "label": French if the question's label ``language`` is French or, without a label, if its text is; else English.
+    """
     if language != "label":
         return language
     label = question.labels.get("language", "")
@@ -168,8 +179,8 @@ def articles_of(question: Question, language: Language) -> str:
 def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
     """Normalise an answer and the right ones, which are one empty text for an unanswerable question.
 
-    If nothing remains of the right answers to an answerable question (``A``, ``?``), punctuation and articles are kept
-    in all.
+    If nothing remains of any right answer to an answerable question (``A``, ``?``), all texts keep punctuation and
+    articles.
     """
     texts = question.expected if question.answerable else ()
     text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
@@ -193,12 +204,12 @@ def bare(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Remove case and compatibility forms; folding case can leave marks that are not composed."""
+    """Fold case and compatibility forms, remove soft hyphens; the second NFKC composes letters that folding splits."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
 
 
 def _separated(text: str) -> str:
-    """Drop Unicode punctuation, currency signs and invisible characters; separate words of one character."""
+    """Drop punctuation, currency and format signs; convert digits to ASCII; put spaces around one-character words."""
     letters, alone = [], False
     for letter in text:
         category = unicodedata.category(letter)
@@ -213,5 +224,5 @@ def _separated(text: str) -> str:
 
 @cache
 def _is_word(letter: str) -> bool:
-    """Return whether a single character is a word; digits and numerals are not, or fifteen would contain five."""
+    """Return whether a single character is a word; numerals are not, because Chinese 15 (ten five) would contain 5."""
     return is_syllabic(letter) and not letter.isnumeric()

@@ -1,9 +1,9 @@
 """Base classes of metrics, and their shared arithmetic.
 
-A metric gives one number per question, or NaN with a reason (``core.missing``). It derives from a class by its input:
-EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers scored
-by a slow model, and ``judge_metric.JudgeMetric`` for an LLM judge. Proportion declares the attributes of a metric,
-which classes that are not proportions override.
+A metric gives one number per question, or NaN with a reason (``core.missing``). Its base class depends on its input:
+EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers that a
+slow model judges, and ``judge_metric.JudgeMetric`` for an LLM judge. Proportion sets the attributes of a metric to the
+values for a proportion; other metrics override them.
 """
 
 import re
@@ -30,7 +30,7 @@ from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTra
 
 
 class Proportion:
-    """Attributes of a metric, by default those of a proportion; a metric adds its name and ``score``."""
+    """The attributes of a metric, with defaults for a proportion; a subclass adds its name and ``score``."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)
@@ -92,7 +92,7 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Flag the ranks that are reached (not 0) and within the cutoff, if any."""
+    """Return which ranks are above 0 (0: not found) and at most ``cutoff``; None: no limit."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
@@ -108,7 +108,7 @@ def name_at(name: str, cutoff: int | None) -> str:
 
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Citations such as ``[1]`` or ``[1, 3]`` (group 2); group 1 is code, where brackets are an index."""
+"""Matches citations such as ``[1]`` or ``[1, 3]`` (group 2: the numbers), and code (group 1), which contains none."""
 
 
 class AnswerMetric(Proportion):
@@ -117,7 +117,7 @@ class AnswerMetric(Proportion):
     needs: tuple[str, ...] = ("answer",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a failed answer is NaN with its reason."""
+        """Score every question; a failed answer gets NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
@@ -133,14 +133,14 @@ class AnswerMetric(Proportion):
 
 
 class JudgedAnswerMetric(Proportion):
-    """A metric that a slow model computes for the answers that need it."""
+    """A metric that a slow model judges; ``_unjudged_score`` handles the answers that need no judgement."""
 
     TRAITS = PartTraits(skips_abstained=True)
     needs: tuple[str, ...] = ("answer",)
     name: str
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a judgement without a value is NaN with its reason."""
+        """Score every question; a judgement without a value gets NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(
@@ -158,7 +158,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score, or the reason, of an answer that needs no judgement; empty if it needs one."""
+        """Return the score, or the reason for none, of an answer that needs no judgement; empty if it needs one."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:

@@ -18,7 +18,7 @@ from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_
 from ragsweep.parts.sentences import LIBRARY
 
 CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""A full stop and the citations after it, which belong to the sentence before it."""
+"""The end of a sentence and the citations after it, which belong to that sentence."""
 
 
 class CitedClaim(NamedTuple):
@@ -83,13 +83,16 @@ def claims(text: str) -> list[CitedClaim]:
 
 
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
-    """Return whether the cited passages contain at least ``threshold`` of a claim's words; False without passages."""
+    """Return whether the cited passages together contain at least the proportion ``threshold`` of a claim's words.
+
+    Numbers without a passage are ignored; if no cited passage exists, the result is False.
+    """
     texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
     return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)
 
 
 def _split_after_citations(sentence: str) -> list[str]:
-    """Split a sentence after its groups of citations; the rest belongs to the last part."""
+    """Split a sentence after each group of citations; text after the last group belongs to the last part."""
     ends: list[int] = []
     for match in CITATIONS.finditer(sentence):
         if match[2]:

@@ -36,7 +36,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
 class ContextRecall(EvidenceMetric):
-    """Proportion of the relevant evidence, as the golden set labels it, that the context covers."""
+    """Proportion of the evidence labelled relevant in the golden set that the context covers."""
 
     TRAITS = PartTraits(version="1")
     name = "context_recall"
@@ -46,7 +46,7 @@ class ContextRecall(EvidenceMetric):
 
 
 class ContextPrecision(EvidenceMetric):
-    """Proportion of the context's chunks (not of ``top_k``) that cover a piece of evidence, by label.
+    """Proportion of the context's chunks (not of ``top_k``) that cover a labelled piece of evidence.
 
     An empty context scores 0, as in trec_eval.
     """
@@ -59,7 +59,7 @@ class ContextPrecision(EvidenceMetric):
 
 
 class ContextNdcg(Proportion):
-    """Discounted cumulative gain of the context, relative to the ideal one: evidence at early ranks counts more.
+    """Discounted cumulative gain of the context, divided by the ideal gain: evidence at early ranks counts more.
 
     See Ndcg for the formula; the ranking is cut at ``top_k``.
     """
@@ -76,7 +76,7 @@ class ContextNdcg(Proportion):
 
 
 class EvidenceCoverage(EvidenceMetric):
-    """Mean proportion of the characters of a piece of evidence that are in the context, whatever the chunk boundaries.
+    """Mean proportion of the characters of a piece of evidence that are in the context, in any of its chunks.
 
     If the evidence is a whole document, any one of its chunks in the context is enough.
     """
@@ -89,9 +89,9 @@ class EvidenceCoverage(EvidenceMetric):
 
 
 class ContextTokenPrecision(Proportion):
-    """Proportion of the context's tokens that belong to evidence, which large chunks lower.
+    """Proportion of the context's tokens that belong to evidence; large chunks lower it.
 
-    An empty context scores 0, like context precision; a context without text (an imported run) is not scored.
+    An empty context scores 0, as in ContextPrecision; a context without text (an imported run) is not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 class ExpectedCountMet(Proportion):
     """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
-    The number itself is the metric Results. A question without an expected count is not scored.
+    The metric Results is the number of chunks. A question without an expected count is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -180,7 +180,7 @@ def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Set the ranks of chunks beyond the context's token budget to 0."""
+    """Set the ranks of chunks beyond the context's token budget to 0 (not found)."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]
@@ -189,11 +189,11 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""A chunk is part of a section if the two share at least this proportion of the shorter one."""
+"""A chunk is part of a section if they share at least this proportion of the shorter one's text."""
 
 
 class ExpectedParts(NamedTuple):
-    """Parts of documents that questions name, one row each, and why a question has none (questions,), "" if it has."""
+    """The distractors or sections of questions (rows,), and why a question has none (questions,), else ""."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -228,7 +228,7 @@ class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
     The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk is
-    part of it if they share half of the shorter one's text. Without such a section there is no score.
+    part of it if they share at least half of the shorter one's text. If no section is found, there is no score.
     """
 
     TRAITS = PartTraits(version="1")
@@ -256,7 +256,7 @@ def _unscored(view: EvaluationView) -> Scores:
 
 @memoize_by_identity
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate the distractors of each question."""
+    """Locate the distractors of each question in the corpus; start and end are 0."""
     rows = [
         (n, corpus.position[name], 0, 0)
         for n, question in enumerate(questions)

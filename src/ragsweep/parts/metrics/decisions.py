@@ -30,7 +30,7 @@ class RouterAccuracy(Proportion):
     name = "router_accuracy"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a failed decision is NaN with its reason."""
+        """Score every question; a failed decision gets NaN with its reason."""
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))
         return to_scores([self._score_route(*row) for row in zip(view.questions, view.routes, strict=True)])
@@ -40,7 +40,7 @@ class RouterAccuracy(Proportion):
 
 
 class MissedSearch(RouterAccuracy):
-    """Proportion of the questions that need the corpus but are answered without a search."""
+    """Among the questions that need the corpus, the proportion answered without a search."""
 
     TRAITS = PartTraits(version="1")
     name = "missed_search"
@@ -51,7 +51,7 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Proportion of conversational questions with a search, which costs time and adds misleading context."""
+    """Proportion of conversational questions with a search, which costs time and can add misleading context."""
 
     TRAITS = PartTraits(version="1")
     name = "needless_search"
@@ -74,7 +74,7 @@ class SearchRate(RouterAccuracy):
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-"""All cells of the matrix, those of answerable questions first."""
+"""The cells of the matrix; the first three are for answerable questions."""
 
 OF_UNANSWERABLE = FATES[3:]
 WELCOME = ("correct_answer", "correct_refusal")
@@ -103,7 +103,7 @@ class SuccessRate(AnswerMetric):
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of a successful answer to a question with a known right answer."""
+        """Return the cell of an answer that did not fail; an answerable question must have a known right answer."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:
@@ -116,7 +116,7 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the one in the name: 1 or 0, over the answerable or over the unanswerable questions.
+    """Whether the outcome is the one in the metric's name: 1 or 0, over the answerable or the unanswerable questions.
 
     Each outcome is a cell of the confusion matrix; questions of the other row are not scored.
     """
@@ -139,7 +139,7 @@ class AnswerFate(SuccessRate):
 
 
 class Refusal(AnswerMetric):
-    """Whether the question was refused, by the generator's words or a blank answer: 1 or 0."""
+    """Whether the generator declined to answer, or its answer is blank: 1 or 0."""
 
     TRAITS = PartTraits(version="1")
     name = "refusal"

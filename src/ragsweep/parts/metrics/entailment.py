@@ -45,13 +45,13 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded or has no class "entailment"; loads nothing."""
+        """Raise ConfigError if the model cannot be loaded or has no class "entailment"; the model is not loaded."""
         if self.model is not None:
             super().check()
             self._entailment_class()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
+        """Return the hashes of the model's files, its dtype and the libraries' versions; "none" without a model."""
         if self.model is None:
             return {"weights": "none"}
         return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
@@ -76,7 +76,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return NOT_CONFIGURED if self.model is None else super()._skip_reason(question)
 
     def _entailment_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the probability that each pair's first text entails its second."""
+        """Return the probability that each pair's first text entails its second. Raises ConfigError if one is NaN."""
         if not pairs:
             return []
         probabilities = self._loaded.predict(
@@ -91,7 +91,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return [float(chance) for chance in chances]
 
     def _entailment_class(self) -> int:
-        """Return the number of the class entailment."""
+        """Return the index of the class "entailment"; raise ConfigError without it or without another class."""
         labels = {int(n): str(label).lower() for n, label in (self._config().get("id2label") or {}).items()}
         for n, label in labels.items():
             if label == "entailment" and len(labels) > 1:

@@ -60,7 +60,7 @@ class GroundingRougeL(SupportMetric):
     """Proportion of the answer's words that the context has in the same order: ROUGE-L precision.
 
     This is the length of the longest common subsequence of words, over the number of the answer's words (Lin 2004,
-    "ROUGE"); words are those of RougeL. An answer without passages scores 0.
+    "ROUGE"); words are defined as in RougeL. An answer without passages scores 0.
     """
 
     TRAITS = PartTraits(version="1")
@@ -100,8 +100,8 @@ class SentenceMetric(JudgedAnswerMetric):
 class GroundingSemantic(SentenceMetric):
     """Proportion of the answer's sentences with a similar sentence in the context.
 
-    Sentences are similar from a cosine of ``threshold``. An answer without passages scores 0. Sentences longer than the
-    model's window are truncated.
+    Sentences are similar if their cosine is at least ``threshold``. An answer without passages scores 0. Sentences
+    longer than the model's window are truncated.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -131,7 +131,7 @@ class GroundingSemantic(SentenceMetric):
 
 @lru_cache(maxsize=1 << 12)
 def words_of(text: str) -> frozenset[str]:
-    """Return the folded words of a text."""
+    """Return the distinct words of a text, without case and accents."""
     return frozenset(words(fold(text)))
 
 

@@ -27,7 +27,7 @@ _ORDERS = {
     "nl": r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|aanwijzingen)\b",
     "pl": r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
     "tr": r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
-    # Patterns run on folded text, where Cyrillic letters that resemble Latin ones are Latin.
+    # Patterns run on folded text, in which Cyrillic letters that resemble Latin ones have become Latin.
     "ru": (
         fold_homoglyphs("(?:игнорируй|проигнорируй|забудь)")
         + r"\w*.{0,40}"
@@ -99,7 +99,7 @@ def find_injections(text: str) -> tuple[str, ...]:
 
     Patterns: orders to ignore instructions (fifteen languages), demands for a grade, judgements as JSON, role tags,
     new personas, fence tags, invisible characters, and words that mix two alphabets. All except the last three are
-    sought in a text with folded letters (``fold_homoglyphs``).
+    searched for in the folded text (``fold_homoglyphs``), role tags at the start of a line also in the original.
     """
     plain = fold_homoglyphs(text)
     names = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]

@@ -89,14 +89,14 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Whether the judge accepts an answer both by the right reference and by a wrong one: 1 or 0, on a sample.
+    """Whether the judge accepts an answer against the right reference and against a wrong one: 1 or 0, on a sample.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
-    tried first, so that most questions cost one call. The sample and the wrong references depend only on the texts: all
-    configs have the same sample.
+    tried first, so that most questions cost one call. The sample depends only on the questions' texts, so all configs
+    share it.
     """
 
-    TRAITS = PartTraits(version="1", skips_abstained=True)  # change version with PROMPT and everything below it
+    TRAITS = PartTraits(version="1", skips_abstained=True)  # change the version with PROMPT or any code below
     name = "judge_swayed"
     uses = ("question", "answer", "reference")
     higher_is_better = False
@@ -131,7 +131,7 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample; the sample of a larger share contains those of smaller ones."""
+    """Return whether a question belongs to the sample; a larger sample contains the smaller ones."""
     return _number(question) < share * 2**64
 
 

@@ -83,7 +83,7 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of metrics that an LLM judge decides: a value is the mean of the judge's samples, each by ``_sample``.
+    """Base class of metrics that an LLM judge decides: a value is the mean of the samples, each made by ``_sample``.
 
     Declined answers are not judged, unless a metric's traits change ``skips_abstained``.
     """
@@ -117,7 +117,7 @@ class JudgeMetric(Proportion):
             check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge all cases, several at a time, by the judge's limits. Raises EndpointFailed if no call can succeed."""
+        """Judge all cases, concurrently within the judge's limits. Raises EndpointFailed if no call can succeed."""
         self.judge_cached(cases, done, {})
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
@@ -131,7 +131,7 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement; conversation, skipped refusals and failures are NaN with a reason."""
+        """Score every question by its judgement; conversation, skipped refusals and failures get NaN with a reason."""
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):

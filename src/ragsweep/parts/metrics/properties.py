@@ -30,7 +30,10 @@ class AnswerLength(AnswerMetric):
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read for the answer, by its own tokenizer; not scored if it reports none."""
+    """Number of tokens that the model read for the answer, as reported by its service, else estimated.
+
+    An answer without token counts is not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_in"
@@ -46,7 +49,7 @@ class AnswerTokensIn(AnswerMetric):
 
 
 class AnswerTokensOut(AnswerTokensIn):
-    """Number of tokens that the model wrote for the answer, by its own tokenizer."""
+    """Number of tokens that the model wrote for the answer, as reported by its service, else estimated."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_out"
@@ -54,7 +57,7 @@ class AnswerTokensOut(AnswerTokensIn):
 
 
 class AnswerSpeed(AnswerMetric):
-    """Number of tokens of the answer that the model wrote per second, by its own tokenizer."""
+    """Number of tokens that the model wrote per second for the answer, as reported or estimated."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_per_second"
@@ -67,7 +70,7 @@ class AnswerSpeed(AnswerMetric):
 
 
 class CostPer1000(AnswerMetric):
-    """Cost of the tokens of a thousand such answers and their rewritten queries, in the price table's currency.
+    """A thousand times the cost of the tokens of the answer and the rewritten query, in the price table's currency.
 
     Excludes other costs of finding the context (embedding and rerank services, machines).
     """
@@ -81,7 +84,7 @@ class CostPer1000(AnswerMetric):
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question: the price of its rewritten query, if any, is added to that of its answer."""
+        """Score every question: the price of its rewritten query, if any, is added to the price of its answer."""
         answers = super().score(view)
         if view.queries is None:
             return answers
@@ -128,7 +131,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds per question, run one at a time, in one stage or in all: the mean, or the quantile in the name.
+    """Milliseconds of one question, run alone, in one stage or in all: the mean, or the quantile in the name.
 
     The stage "retrieval" is the sum of all stages except "generate".
     """
@@ -148,7 +151,7 @@ class Latency:
         self.stage = stage
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that was probed in every stage."""
+        """Score every question that was probed in every included stage."""
         stages = [seconds for name, seconds in view.latency.items() if self._includes(name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)
         return score_where(~np.isnan(total), total, NOT_PROBED)

@@ -35,10 +35,11 @@ class RagasIdBasedContextRecall(ContextRecall):
 
 
 class _ByText(Proportion):
-    """A comparison of chunks with quoted evidence by edit distance; ``threshold`` is the least similarity of a match.
+    """A comparison of chunks with quoted evidence by edit distance.
 
-    Quotes are compared with whole chunks: a phrase and a page are never similar. A whole document as evidence has no
-    quote, and the context's texts are only available if the config has a generator.
+    A match has a similarity of at least ``threshold`` (precision) or above it (recall). Quotes are compared with whole
+    chunks, so a phrase is not similar to a page that contains it. A whole document as evidence has no quote, and the
+    context's texts are only available if the config has a generator.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")

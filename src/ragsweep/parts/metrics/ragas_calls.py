@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 class JudgeSession:
-    """Make the calls of one judgement of one case, and sum their usage.
+    """Makes the calls of one judgement of one case, and sums their usage.
 
     Args:
         judge: The judge, with its cache.
@@ -98,7 +98,7 @@ def scorer(
 
 
 def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Embed beforehand: this metric of ragas embeds synchronously and would block the event loop."""
+    """Return an ``ascore`` that embeds the texts first: ragas' own embeds synchronously, blocking the event loop."""
 
     async def ascore(**texts: str) -> Any:
         await embeddings.prepare(list(texts.values()))
@@ -109,13 +109,13 @@ def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, A
 
 @cache
 def _cached_schema(model: Any) -> SimpleNamespace:
-    """Cache a model's JSON schema, the only part of it that ragas' prompts use, and generate for each prompt."""
+    """Return a stand-in with a model's cached JSON schema: ragas' prompts use nothing else, and regenerate it."""
     schema = model.model_json_schema()
     return SimpleNamespace(model_json_schema=lambda: schema)
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Fence every text that enters a prompt, and put the notice before the prompt."""
+    """Return a prompt writer that fences every text except TRUSTED fields, and puts the notice before the prompt."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}

@@ -1,7 +1,7 @@
 """RAGAS's judged metrics: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
 
-Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away; and a judgement of
-nothing, which ragas scores (1 for an answer without statements, 0 for an empty reply of the judge), is NaN.
+Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away; and a text without
+statements is NaN, whereas ragas scores it (1 for an answer without statements, 0 for an empty reply of the judge).
 """
 
 import math
@@ -26,14 +26,14 @@ _RAGAS_FIELDS = {
 }
 _ROUNDING = 1e-6
 PROMPT = 1500
-"""Approximate tokens of ragas' longest prompt with examples and schema, before it is filled in."""
+"""Approximate number of tokens of ragas' longest prompt with examples and schema, before it is filled in."""
 
 
 class RagasMetric(JudgeMetric):
-    """A metric of ragas, named by ``of_ragas``.
+    """A metric of ragas; ``of_ragas`` is the name of its class in ragas.
 
-    If ``strict``, a text without statements has no score. A sample of a case costs ``chats`` chat calls,
-    ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls.
+    If ``strict``, a case is not scored if any text has no statements; otherwise, only if no text has any. A sample of a
+    case costs ``chats`` chat calls, ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls.
     """
 
     of_ragas: ClassVar[str]
@@ -185,7 +185,7 @@ class RagasAnswerCorrectness(RagasMetric):
         self.bounds = (-similarity / (factuality + similarity), 1.0)
 
     def check(self) -> None:
-        """Raise ConfigError if the judge has no embeddings although ``similarity`` is above 0."""
+        """Raise ConfigError if there is no judge, or if it has no embeddings although ``similarity`` is above 0."""
         self._judge.check_metric(self.name, self.options["weights"][1] > 0)
 
 

@@ -1,9 +1,9 @@
-"""Metrics of the whole ranking, whatever ``top_k``; with one chunk per document they equal those of trec_eval.
+"""Metrics of the whole ranking, regardless of ``top_k``; with one chunk per document they equal trec_eval's metrics.
 
 trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
-and m_map.c. Two differences: passages of evidence are relevant, not chunks, so that no denominator depends on the
-chunking; and a question without relevant evidence is not scored, whereas trec_eval scores it 0. The last metrics
-measure the losses of an approximate index against exact search of the same vectors to the same depth.
+and m_map.c. Two differences: pieces of evidence are relevant, not chunks, so that no denominator depends on the
+chunking; and a question without relevant evidence is not scored, whereas trec_eval scores it 0. AnnRecall and
+AnnEvidenceLost measure what an approximate index loses against exact search of the same vectors to the same depth.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ GAINS: Mapping[Gain, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 class Ndcg(EvidenceMetric):
-    """Discounted cumulative gain of the ranking, relative to the ideal one: evidence at early ranks counts more.
+    """Discounted cumulative gain of the ranking, divided by the ideal gain: evidence at early ranks counts more.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
@@ -53,7 +53,7 @@ class Ndcg(EvidenceMetric):
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discount(view.grade, view.credited_rank, self.gain)
         gained = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return np.minimum(divide(gained, best), 1.0)  # rounding
+        return np.minimum(divide(gained, best), 1.0)  # rounding can exceed 1
 
 
 class _AtCutoff(EvidenceMetric):
@@ -76,7 +76,7 @@ class _AtGivenCutoff(_AtCutoff):
 
 
 class Recall(_AtCutoff):
-    """Proportion of the relevant evidence within the cutoff (trec_eval's recall); a chunk may cover several pieces."""
+    """Proportion of the relevant evidence found within the cutoff (trec_eval's recall)."""
 
     TRAITS = PartTraits(version="1")
     stem = "recall"
@@ -86,7 +86,10 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Pieces of evidence credited within the cutoff, divided by the cutoff even if fewer are ranked (trec_eval's P)."""
+    """Number of pieces of evidence within the cutoff, divided by the cutoff even if fewer chunks are ranked.
+
+    This is trec_eval's P. Pieces that one chunk covers count at successive ranks (``EvaluationView.credited_rank``).
+    """
 
     TRAITS = PartTraits(version="1")
     stem = "precision"
@@ -130,7 +133,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean precision at the ranks of the pieces of evidence, 0 for those not found (trec_eval's map, map_cut).
+    """Mean precision at the ranks of the pieces of evidence, 0 for a piece not found (trec_eval's map, map_cut).
 
     A question's value is its average precision; the mean over questions is MAP.
     """
@@ -148,7 +151,7 @@ class MeanAveragePrecision(_AtCutoff):
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
-    """Return the proportion of the evidence found within the cutoff (questions,); 0 for a question without any."""
+    """Return the proportion of the evidence found within the cutoff (questions,); 0 for questions without evidence."""
     return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
@@ -187,10 +190,11 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class AnnRecall(Proportion):
-    """Proportion of the first chunks of exact search that are among equally many first chunks of approximate search.
+    """Proportion of the first chunks of exact search that are among the same number of chunks of approximate search.
 
-    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by chunk. All legs
-    of a hybrid with approximate indexes are pooled; without any approximate index there is no score.
+    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with chunks
+    compared by identity. All legs of a hybrid with approximate indexes are pooled; without any approximate index there
+    is no score.
     """
 
     TRAITS = PartTraits(version="1")

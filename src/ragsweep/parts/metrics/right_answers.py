@@ -30,7 +30,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class _Overlap(AnswerMetric):
-    """The best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
+    """Takes the best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
 
     needs = ("answer", "reference")
 
@@ -47,7 +47,7 @@ class _Overlap(AnswerMetric):
         return max(map(partial(self._score_text, text), question.expected)) if text else 0.0
 
     def _score_text(self, text: str, right: str) -> float:
-        """Return 1 for the right answer itself: a text without words has no score by its words."""
+        """Return 1 for equal texts, which may have no words to compare; else compare them."""
         text, right = composed(text), composed(right)
         return 1.0 if text == right else self._compare(text, right)
 
@@ -57,15 +57,15 @@ class _Overlap(AnswerMetric):
 
 
 def composed(text: str) -> str:
-    """Return a stripped text in Unicode's composed form (NFC), in which equal letters are equal characters."""
+    """Return a stripped text in Unicode's composed form (NFC), in which each accented letter has one representation."""
     return unicodedata.normalize("NFC", text.strip())
 
 
 class RougeL(_Overlap):
     """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are removed first. Words with letters other than ``a`` to ``z``, which the library would drop, bypass its
-    tokenizer.
+    Accents are removed first. The library's tokenizer would drop letters other than ``a`` to ``z``, so words with such
+    letters bypass it.
     """
 
     TRAITS = PartTraits(version="2")
@@ -75,7 +75,10 @@ class RougeL(_Overlap):
         return clamp(self.overlap(text, right).fmeasure, (0.0, 1.0))
 
     def overlap(self, text: str, other: str) -> Any:
-        """Return ``precision`` (by the words of ``text``), ``recall`` (by those of ``other``) and ``fmeasure``."""
+        """Return the ROUGE-L of two texts.
+
+        ``precision`` is over the words of ``text``, ``recall`` over the words of ``other``; ``fmeasure`` combines them.
+        """
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
@@ -99,7 +102,7 @@ class RougeL(_Overlap):
 class Bleu(_Overlap):
     """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
 
-    Tokens are those of sacrebleu's ``13a``; in scripts without spaces each character is one.
+    Tokens are defined by sacrebleu's ``13a``; in scripts without spaces and in Hangul each character is a token.
     """
 
     TRAITS = PartTraits(version="2")
@@ -128,7 +131,7 @@ _STEMMERS = {
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
-    ``match`` compares whole words, substrings or word stems, those of ``language`` ("label": the question's label, else
+    ``match`` compares whole words, substrings or word stems in ``language`` ("label": the question's label, else
     detected). A refusal of an answerable question scores 0; unanswerable questions are not scored.
     """
 
@@ -158,7 +161,7 @@ class KeywordCoverage(AnswerMetric):
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
     """Return the proportion of a question's keywords found in a text; the question must have at least one."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
-    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
+    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # they fold to nothing
     if match == "stem":
         code = language_code(question.labels.get("language", "") if language == "label" else language)
         code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
@@ -172,7 +175,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the folded stems of a text's words, and its signs, each between spaces."""
+    """Return the folded stems of a text's words, and its punctuation marks, each between spaces."""
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
     return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
 
@@ -186,9 +189,10 @@ def _stemmer(code: str) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
-    """Compile the pattern of a keyword; a whole word is bounded, but not a sign at its edge (``-(x+1)``).
+    """Compile the pattern that finds a keyword in a folded text.
 
-    Nor is a character of a script without spaces, except for its marks.
+    Unless ``match`` is "substring", the keyword must start and end at the edge of a word; an edge that is a sign
+    (``-(x+1)``) or an unmarked character of Hangul or a script without spaces may be anywhere.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))

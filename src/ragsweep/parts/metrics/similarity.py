@@ -13,8 +13,8 @@ from ragsweep.parts.unit_vectors import unit
 class ContextSimilarity(Proportion):
     """Mean cosine between the embeddings of the question and of each chunk of the context.
 
-    Conversational questions and questions with an empty context are not scored. Long texts are truncated if the
-    embedder truncates them.
+    Conversational questions and questions with an empty context are not scored. The embedder may truncate
+    long texts.
     """
 
     TRAITS = PartTraits(version="1")
@@ -36,6 +36,6 @@ class ContextSimilarity(Proportion):
                 done(n, Judgement(float(np.mean([query @ chunks[text] for text in case.contexts]))))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a judgement without a value is NaN with its reason."""
+        """Score every question; a judgement without a value gets NaN with its reason."""
         judged = judgements(view, self.name)
         return to_scores([one.reason or clamp(one.value, self.bounds) for one in judged])

@@ -21,24 +21,24 @@ class TaskMetric(Proportion):
     A ``unit`` of "%" or "points" means a bounded scale, on which configs are compared by differences; any other unit
     means an amount, such as milliseconds, and a comparison by ratios.
 
-    The score of an unreadable answer is ``unread``: by default none, with the reason "unreadable output", which is
-    counted and does not make a result partial. In a comparison of configs, the worst score replaces a missing one of
-    this kind for metrics from 0 to 1 without a unit.
+    The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted
+    but does not make a result partial; comparisons of configs replace such a missing score by the worst score, if the
+    metric has no unit and its scores are from 0 to 1.
 
-    A class may have ``pairs(question, output)``: the expected and the found kind of each finding, "" if missing.
-    ``ragsweep compare --report`` draws their confusion matrix.
+    A class may define ``pairs(question, output)``, which yields the expected and the found kind of each finding, "" for
+    a missing one. ``ragsweep compare --report`` draws their confusion matrix.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
     unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case, only once even if composite metrics use this one."""
+        """Score every case; the result is cached for composite metrics that use this one."""
         return _score_outputs(self, view)
 
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score an output, or return why it has no score; ``question.fields`` are those of the case."""
+        """Score an output, or return why it has no score; ``question.fields`` has the fields of the case."""
 
 
 @memoize_by_identity
@@ -102,7 +102,7 @@ class WeightedSum:
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case with a score of each term; the others get the first missing term's reason."""
+        """Score every case that has a score for each term; the others get the first missing term's reason."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)

@@ -22,7 +22,7 @@ LANGUAGES = (
 """Languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
 
 Score = Callable[[list[int]], NDArray[Any]]
-"""Return the scores of all chunks for a query, represented by the indices of its known words."""
+"""A function from a query, given as the indices of its known words, to the scores of all chunks."""
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class Bm25:
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks; for rank_bm25, which counts by itself, return the words in order."""
+        """Count the words of some chunks; for rank_bm25, which does its own counting, return the words in order."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 
@@ -91,7 +91,7 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return the ``depth`` best chunks that share a word with the query; ``min_score`` is applied by the caller."""
+        """Return the ``depth`` best chunks that score more than 0, padded; ``min_score`` is applied by the caller."""
         number, score = self._load(index)
         ids, meaning = self._split(queries)
         result = empty_rankings(len(queries), depth)
@@ -123,15 +123,15 @@ class Bm25:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
             number = {word: n for n, word in enumerate(words)}
-            score = load(index, self.k1, self.b) if words else np.zeros  # without words there is nothing to score
+            score = load(index, self.k1, self.b) if words else np.zeros  # never called: no query has a known word
             self._loaded = (index["vocabulary"], number, score)
         return self._loaded[1], self._loaded[2]
 
 
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
-    """Add the weights with bm25s, in one array over all chunks.
+    """Return bm25s's scoring function, which adds the weights of a query's words in one array over all chunks.
 
-    Adding only over the chunks that a query touches is slower above some 5,000 postings.
+    An array of only the chunks that contain these words is slower above some 5,000 postings.
     """
     import bm25s
 

@@ -34,7 +34,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid alpha, leg, normalisation or set of weights, and for undeclared bounds."""
+        """Raise ConfigError for an invalid alpha, leg, normalisation or weights, or if required bounds are missing."""
         self.legs = legs
         self.alpha = alpha
         self.alpha_leg = alpha_leg
@@ -54,7 +54,7 @@ class HybridConvex:
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Fuse the legs' rankings into one of length ``depth``.
 
-        Raises ConfigError if a score of a leg is outside its declared bounds.
+        With normalisation "theoretical", raises ConfigError if a score of a leg is outside its declared bounds.
         """
         for name, (least, most) in self._bounds.items():
             scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]

@@ -8,7 +8,7 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class NoRetriever:
-    """Find nothing."""
+    """A retriever that finds nothing."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None))
 

@@ -23,19 +23,19 @@ PAIRS = 1 << 20
 
 
 class Words(NamedTuple):
-    """The words of a block of texts in order, as indices into the block's vocabulary."""
+    """The words of a block of texts, in text order, as indices into the block's vocabulary."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     numbers: NDArray[np.int32]
-    lengths: NDArray[np.int32]  # of every text in words
+    lengths: NDArray[np.int32]  # the number of words of every text
 
 
 class Counts(NamedTuple):
     """The counts of every word in every text of a block: pairs ordered by word and then by text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
-    lengths: NDArray[np.int32]  # of every text in words
-    spread: NDArray[np.int32]  # the number of texts that contain a word
+    lengths: NDArray[np.int32]  # the number of words of every text
+    spread: NDArray[np.int32]  # the number of texts that contain each word
     texts: NDArray[np.uint16]  # of every pair: the text's position in the block
     counts: NDArray[Any]  # of every pair, in as few bytes as possible
 
@@ -91,12 +91,12 @@ class Vocabulary:
         return len(self._numbers)
 
     def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the arrival number of each word of a block; new words get the next numbers."""
+        """Return the number of each word of a block; new words are numbered in order of arrival."""
         known = self._numbers
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the sorted words, and for every arrival number the index of its word among them."""
+        """Return the sorted words, and an array from the numbers that ``add`` returns to indices of these words."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -104,11 +104,11 @@ class Vocabulary:
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
-    """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
+    """Make arrays that are bit-identical to bm25s's: postings by word, with ascending chunks.
 
-    Returns the sorted words, and the arrays by name. ``counted`` yields numbered blocks in any order. Counts are kept
-    in a temporary file, at least three bytes per pair, and the result in another: apart from the chunks' lengths and
-    the vocabulary, memory does not grow with the number of chunks.
+    Returns the sorted words, and the arrays by name (none without words). ``counted`` yields numbered blocks in any
+    order. Counts are kept in a temporary file, at least three bytes per pair, and the result in another: apart from the
+    chunks' lengths and the vocabulary, memory does not grow with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}
@@ -126,7 +126,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
             return ordered, {}
         first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
         chunks, weights = mapped_array((int(first[-1]),), np.int32), mapped_array((int(first[-1]),), np.float32)
-        free, before = first[:-1].copy(), 0  # the next position of each word's pairs; the chunks of earlier blocks
+        free, before = first[:-1].copy(), 0  # the next position of each word's pairs; the number of earlier chunks
         for number in sorted(starts):
             file.seek(starts[number])
             own, block_spread, texts, counts = (np.load(file) for _ in range(4))
@@ -149,13 +149,13 @@ def _weigh(
     k1: float,
     b: float,
 ) -> None:
-    """Turn every count f into ``idf f / (f + k1 (1 - b + b length / average))``, rounded like bm25s.
+    """Replace every count f by ``idf f / (f + k1 (1 - b + b length / average))``, rounded like bm25s.
 
     ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word in n of N chunks.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)
-    # bm25s's logarithm: numpy's may differ by a bit.
+    # math.log, as in bm25s: numpy's logarithm may differ in the last bit.
     numbers, inverse = np.unique(spread, return_inverse=True)
     values = [math.log(1 + (len(lengths) - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
     idf = np.array(values, dtype=np.float32)[inverse]

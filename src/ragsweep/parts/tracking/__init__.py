@@ -1,4 +1,4 @@
-"""Trackers record results; the only package that imports mlflow."""
+"""Trackers, which record results; in ragsweep only this package imports mlflow."""
 
 from ragsweep.parts.tracking.client import ALL, CHOSEN, Mlflow
 from ragsweep.parts.tracking.none import NoTracking

@@ -53,8 +53,8 @@ class Mlflow:
         traces: The questions of a config that get a trace: none, failures, sample or all.
         tables: The configs of a sweep that get a table of questions: chosen (the choice and its comparison) or all.
 
-    Methods that call MLflow raise TrackingError if it cannot be reached or rejects a call. An
-    interrupted recording can be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
+    Methods that call MLflow raise TrackingError if it cannot be reached or rejects a call. An interrupted recording can
+    be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Mlflow:
     ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self.traces = traces  # evaluations read it in the config
+        self.traces = traces  # only checked here: evaluations read it from the config
         self.tables = tables
 
     def check(self) -> None:
@@ -120,7 +120,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on the server or `mlflow ui`; empty if this process has recorded nothing."""
+        """Return the address of a run on the server or in `mlflow ui`; empty if this process has recorded nothing."""
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
@@ -167,10 +167,10 @@ class Mlflow:
                 self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return the runs of a sweep's configs by job: those of ``jobs``, or all if it is None.
+        """Return the runs of a sweep's configs by job, for ``jobs`` or, if it is None, for all jobs.
 
-        If a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with the
-        reason in the tag ``ragsweep.killed``.
+        If a job has two runs (its process was killed between a request and the response), the superfluous one is ended
+        as KILLED, with the reason in the tag ``ragsweep.killed``.
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
@@ -186,7 +186,7 @@ class Mlflow:
             return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
 
     def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
-        """End the RUNNING children as KILLED, except for those of the jobs ``kept``, and return their ids."""
+        """End the RUNNING children as KILLED, unless their job is in ``kept``; return the ids of the ended ones."""
         with self._connection.opened():
             running = contents.children(self._connection, parent, "attributes.status = 'RUNNING'")
             ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in kept]
@@ -216,8 +216,8 @@ class Mlflow:
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Record a config as a run and return the run's id.
 
-        Rankings are written to the parent, where siblings share them, or without a parent to the run itself; existing
-        ones are not rendered again. A PARTIAL result is a FAILED run.
+        Rankings are written to the parent, where its children share them, or to the run itself if it has no parent;
+        rankings that are already there are not rendered again. A PARTIAL result is a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:

@@ -40,8 +40,8 @@ CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Seconds of waiting for the server before a message, and for all calls of a step: MLflow's own limit applies only
-to the time between two bytes."""
+"""Seconds after which a message states that the server is slow, and limit for all calls in one ``opened`` block:
+MLflow's own limit applies only to the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -54,8 +54,8 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""Settings that MLflow reads from the environment, unless the user has set them. MLflow's own limits are 120 s and
-seven retries; a retried request could create two runs of one config, and missed requests can be sent again."""
+"""Environment variables of MLflow that are set here unless the user has set them. MLflow's own limits are 120 s and
+seven retries; a retried request could create two runs of one config, and `ragsweep sync` sends missed records."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Connection:
     @classmethod
     @cache
     def to(cls, uri: str) -> Connection:
-        """Return this process's connection, shared by all trackers of one URI, as they share MLflow's own."""
+        """Return this process's connection, shared by all trackers of one URI, like MLflow's own."""
         return cls(uri)
 
     @cached_property
@@ -106,12 +106,12 @@ class Connection:
     def as_default(self, experiment: str) -> Generator[None, None, None]:
         """Make this URI and the experiment with this id MLflow's defaults in the block, for the whole process.
 
-        Some calls of MLflow ignore the URI of the client that they are given.
+        This is for functions of MLflow that ignore the URI of a client.
         """
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
-        place, chosen = map(os.environ.get, names)  # values set in the process are in the first one, too
+        place, chosen = map(os.environ.get, names)  # mlflow.set_tracking_uri sets the first one, too
         mlflow.set_tracking_uri(self.uri)
         os.environ[names[1]] = experiment
         try:
@@ -122,7 +122,7 @@ class Connection:
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
-        """Return the run of a sweep, which is cached."""
+        """Return the run of a sweep, and cache it."""
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
@@ -157,7 +157,7 @@ class Connection:
         return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
-        """Raise TrackingError if database or server are clearly unusable; does not load MLflow."""
+        """Raise TrackingError if the database or server is clearly unusable; MLflow is not loaded."""
         check_uri(self.uri)
         with self._translated():
             if path := database_path(self.uri):
@@ -175,7 +175,7 @@ class Connection:
         """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
         For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
-        time of all calls to a server; None is no limit.
+        time of all calls to a server, in the main thread only; None is no limit.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -206,7 +206,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Generator[None, None, None]:
-        """Raise MLflow's errors as one sentence without the secrets of the URI."""
+        """Raise MLflow's errors as a TrackingError of one sentence, without the secrets of the URI."""
         try:
             yield
         except _errors() as error:
@@ -218,12 +218,12 @@ class Connection:
             shown = mask_uri(self.uri)
             fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
             fact = mask_uri(fact.replace(self.uri, shown))
-            # The cause may quote the URI, so it is dropped if that contains a password.
+            # The cause may quote the URI, so it is dropped if the URI contains secrets.
             raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
 
 
 def find_outage(error: BaseException) -> BaseException | None:
-    """Return the failed request that caused an error; None if a server answered or none was called."""
+    """Return the connection error or timeout that caused an error; None if it had another cause."""
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)
@@ -231,7 +231,7 @@ def find_outage(error: BaseException) -> BaseException | None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return the exception classes of an unusable tracking place; those of MLflow only if it is loaded."""
+    """Return the exceptions that an unusable database or server raises; MLflow's own only if MLflow is loaded."""
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError
     from mlflow.exceptions import MlflowException

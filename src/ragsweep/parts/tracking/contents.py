@@ -68,7 +68,7 @@ def log_values(
     ]
     new = {key: value for key, value in short.items() if key not in params}
     first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
-    connection.client.log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
+    connection.client.log_batch(run.id, numbers, first)  # the client splits the metrics if there are too many
     for batch in rest:
         connection.client.log_batch(run.id, params=batch)
     if long:
@@ -91,7 +91,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
 
 
 def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> None:
-    """Write rankings and their qrels to the run ``home``; existing files are not rendered again."""
+    """Write rankings and their relevance labels (qrels) to the run ``home``; existing files are not rendered again."""
     tables = {
         "trec.gz": artifacts.rankings,
         "qrels": artifacts.qrels,

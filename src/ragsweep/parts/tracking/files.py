@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 UNFINISHED = ".artifact.uploading."
-"""Prefix of files that MLflow never lists."""
+"""Prefix of the names of files that are still being written; MLflow does not list such files."""
 
 
 def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
@@ -48,7 +48,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
-    """Return those of the names that are not yet artifacts at ``location``."""
+    """Return the names that are not yet artifacts at ``location``."""
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
@@ -102,12 +102,13 @@ def metrics(result: Result) -> dict[str, float]:
 
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
-    - up to MOST_METRICS in total: metrics with a target, those of STANDARD, the others in config order,
+    - up to MOST_METRICS in total: metrics with a target, the STANDARD ones, the others in config order
       except for the families OF_MANY (``recall_at_5``, ``latency_p95_ms``), then the intervals of headline metrics
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
-    - ``race_asked``, ``race_ahead``: of a dropped config, questions asked and a lower bound on the lead of the best
-    - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``: the cost of the
-    answers when first computed
+    - ``race_asked``, ``race_of``, ``race_ahead``: of a dropped config, the questions asked, all questions of the race,
+      and a lower bound on the lead of the best
+    - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
+      ``query``: the cost when first computed
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
     shown, decides = shown_metrics(result.run.config), objectives(result.run.config)
@@ -176,7 +177,7 @@ def parquet(result: Result) -> bytes:
     def column(values: Sequence[Any]) -> Any:
         try:
             array = pyarrow.array(values)
-            # Scores of a context have six digits.
+            # Single precision is enough: scores of a context have six digits.
             return array.cast(single) if array.type == pyarrow.list_(pyarrow.float64()) else array
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
@@ -184,7 +185,7 @@ def parquet(result: Result) -> bytes:
     table = pyarrow.table({name: column(values) for name, values in to_texts(result.questions).items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.run.signature}
     buffer = pyarrow.BufferOutputStream()
-    # Of some hundred rows, which gain nothing from dictionaries, statistics and a second schema.
+    # A table of some hundred rows gains nothing from dictionaries, statistics and a second schema.
     plain = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
     with writer.ParquetWriter(buffer, table.schema, compression="zstd", compression_level=9, **plain) as file:
         file.add_key_value_metadata(facts)
@@ -210,7 +211,7 @@ def packed(name: str, text: str) -> bytes:
     """Return the content of a file ``name`` with this text, compressed by gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
-    # Random digits repeat by chance in short matches only, which cost more than they save: filtered is a tenth smaller.
+    # Short chance matches between digits cost more than they save: without them the file is a tenth smaller.
     packer = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 

@@ -14,7 +14,7 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version that contains the reference of its evaluated config, as commands accept it."""
+"""The tag of a version with the reference of its evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):
@@ -103,7 +103,7 @@ class ModelRegistry:
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # a subclass of MLflow's
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # MLflow's warning is a subclass
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
                     name="model",

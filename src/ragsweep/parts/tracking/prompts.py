@@ -15,7 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
-    """Link a run to its config's prompt, which is registered if new; after a failure, logged once, none is linked."""
+    """Link a run to its config's prompt, and register the prompt if it is new.
+
+    The first failure is logged; afterwards no prompts are linked through this connection.
+    """
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
@@ -26,13 +29,13 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
             if key not in connection.prompts:
                 connection.prompts[key] = _version(connection, name, prompt)
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # a registry without prompts, or of another version; config.yaml has the prompt
+    except Exception as fault:  # e.g. a registry without prompts; the prompt is also in config.yaml
         connection.prompts = None
         _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text; register it if there is none, in one process at a time."""
+    """Return the version with this text, registered if there is none; with a database file, one process at a time."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [
@@ -49,6 +52,6 @@ def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> An
 
 
 def _in_double_braces(template: str) -> str:
-    """Convert a template's placeholders to MLflow's form."""
+    """Convert the placeholders ``{field}`` of a template to MLflow's form ``{{field}}``."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)

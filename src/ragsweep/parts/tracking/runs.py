@@ -64,8 +64,8 @@ def git_commit() -> str:
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
     """Assign one run to each job; return the assignment, and the ids of superfluous runs with a reason.
 
-    A finished run precedes a failed, a running and any other run, then the older precedes the newer. Runs without a job
-    and runs with the tag ``ragsweep.killed`` are ignored.
+    A finished run is preferred, then a failed, a running and any other one; of runs with equal status, the oldest. Runs
+    without a job and runs with the tag ``ragsweep.killed`` are ignored.
     """
     by_job: dict[str, list[Run]] = {}
     for run in runs:

@@ -19,7 +19,7 @@ FACTS = "ragsweep.facts"
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Maximum characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
+"""Maximum number of characters of a question or any other text of a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
 """Maximum number of steps, documents or turns of a trace."""
@@ -29,9 +29,9 @@ _LARGEST = 1e15
 
 @dataclass(frozen=True)
 class ServedStep:
-    """A step of a served request: its milliseconds and, if it ranks, the top score and its gap to the second.
+    """A step of a served request: its milliseconds and, if it ranks, the top score and the gap to the second score.
 
-    ``inputs`` and ``outputs`` are displayed, but not read back; a missing gap or score is NaN.
+    ``inputs`` and ``outputs`` are displayed, but not read back; missing numbers are NaN.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -83,7 +83,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a destination for traces: a tracking URI, or MLflow's default database."""
+    """Return whether this process has a destination for traces: a tracking URI, or an existing default database."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -91,7 +91,7 @@ def is_traced() -> bool:
 
 
 def send_served(trace: ServedTrace) -> None:
-    """Send a trace to MLflow's URI and experiment, subject to its sampling; MLflow turns errors into warnings."""
+    """Send a trace to MLflow's current URI and experiment, subject to MLflow's sampling; errors become warnings."""
     import mlflow
 
     begun = round(trace.began * 1e9)
@@ -132,7 +132,7 @@ class ServedTraces:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
         ``skip`` is called with the reason for each trace that `send_served` did not write. Only the traces of
-        ``experiment`` are read; if it is None, those of all experiments that are not deleted. Raises InputError if
+        ``experiment`` are read; if it is None, the traces of all experiments that are not deleted. Raises InputError if
         there is no such experiment, and TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]

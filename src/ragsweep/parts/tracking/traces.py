@@ -21,7 +21,7 @@ PAGE = 100
 
 
 def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
-    """Send traces of questions one by one, replacing those of an earlier attempt at the same run.
+    """Send traces of questions one by one, replacing the traces of an earlier attempt at the same run.
 
     ``started`` is in seconds since 1970. All traces are in the database when this returns.
     """
