@@ -55,7 +55,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the highest mean: a lower bound if a search chose by the same questions.
+    """Describe the selection bias of the highest mean: a lower bound if these questions also guided a search.
 
     Yields nothing without a bias.
     """
