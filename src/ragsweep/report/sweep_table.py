@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield the numbers of omitted rows and columns, and commands to show them; ``sweep``: the sweep's reference."""
+        """Yield the numbers of omitted rows and columns, and commands to show them; ``sweep``: a sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
