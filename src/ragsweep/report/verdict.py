@@ -86,7 +86,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance in the best other config's difference; nothing without repeated answers."""
+    """Describe the sources of variance in one difference, the best config's; nothing without repeated answers."""
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]
