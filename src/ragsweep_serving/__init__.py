@@ -1,1 +1,1 @@
-"""Serve an evaluated config: a self-contained bundle, and the pipeline that answers questions from it."""
+"""Serving of an evaluated config: a self-contained bundle, and the pipeline that answers questions from it."""

@@ -101,7 +101,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Read manifest and corpus. Verifies the files ``names`` and raises InputError as ``read_manifest`` does."""
+        """Read the manifest and the corpus; verify files and raise InputError as ``read_manifest`` does."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
@@ -111,7 +111,7 @@ class Bundle:
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
         """Load the bundled values into an executor.
 
-        Raises InputError, with the key, if a part built here differs from the shipped part.
+        Raises InputError if a part built here differs from the shipped part, or if a value has another format.
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Answer single questions like an evaluated config, from its bundle."""
+"""A pipeline that answers single questions as an evaluated config does, from the config's bundle."""
 
 import math
 import threading
@@ -115,14 +115,14 @@ class ServedPipeline:
 
 
 def as_question(value: Any) -> str:
-    """Validate a question from an HTTP request; raises InputError for anything but a text."""
+    """Validate a question from an HTTP request; raises InputError for a non-string or lone surrogates."""
     if not is_text(value):
         raise InputError(f"question: must be a string without lone surrogates, got {ascii(value)[:40]}")
     return str(value)
 
 
 def as_turns(history: Any) -> list[Turn]:
-    """Validate a history from an HTTP request: mappings with texts ``role`` and ``text``; empty for None and NaN.
+    """Validate a history from an HTTP request: mappings with strings ``role`` and ``text``; empty for None and NaN.
 
     Raises InputError for any other value.
     """

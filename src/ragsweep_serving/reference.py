@@ -32,8 +32,9 @@ Column = list[Any]
 class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
-    ``numbers`` has ``results``, ``unknown`` (the share of a question's content words that the corpus lacks),
-    ``abstained``, ``failed``, ``tokens``, ``money``, and of each step ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    ``numbers`` has ``results`` (chunks in the context; NaN without a search), ``unknown`` (the share of a question's
+    content words that the corpus lacks) and, as far as measured, ``abstained``, ``failed``, ``tokens``, ``money`` and,
+    for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
 
     model: str
@@ -128,7 +129,7 @@ def write_reference(
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return the top score of each question and its gap to the second, by ranking step."""
+    """Return each question's top score and its gap to the second, by ranking step; NaN without results."""
     texts = columns.get("query", columns["question"])
     searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Trace served answers asynchronously, so that no answer waits for MLflow or fails with it."""
+"""Asynchronous traces of served answers: no answer waits for MLflow or fails with it."""
 
 import atexit
 import logging
@@ -100,7 +100,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
 
 
 def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
-    """Describe a request that ended with an exception, ``fault``; otherwise as ``describe``."""
+    """Describe a request that ended with the exception ``fault``; the other arguments are as in ``describe``."""
     question, history = asked
     turns = [{"role": turn.role, "text": turn.text} for turn in history]
     milliseconds = 1000 * (time.time() - began)
@@ -108,7 +108,7 @@ def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault:
 
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
-    """Describe the steps in order; a step without a time is placed next to the steps of its kind."""
+    """Describe the timed steps in order, then the ranking steps without a time."""
     timed = {step.name: step.milliseconds for step in found.steps}
     steps = []
     for name in dict.fromkeys([*timed, *found.rankings]):

@@ -1,4 +1,4 @@
-"""Compare the traces of served requests with the reference of the evaluation."""
+"""Comparison of the traces of served requests with the reference of the evaluation."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A statistic of the requests with its 95 % interval, and that of the evaluation; NaN if missing."""
+    """A statistic of the requests with its 95 % interval, and the evaluation's value, ``before``; NaN if missing."""
 
     value: float
     low: float
@@ -118,11 +118,11 @@ class RequestComparison:
     stale: Sequence[float] | None = None
 
     def drifts(self, alpha: float) -> list[Drift]:
-        """Compare all quantities; any interval misses with probability ``alpha`` at most, see `stats.drift.compare`."""
+        """Compare all quantities with simultaneous intervals of level 1 - ``alpha`` (see `stats.drift.compare`)."""
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
-        """Yield the quantities that both sides have."""
+        """Yield the quantities of the reference, and the shares of failed and stale requests."""
         yield self._quantity(EMPTY, SHARE, *self._pair("results", lambda length: float(length == 0)))
         zeros = [0.0] * len(self.reference.cluster)
         failed = self.reference.numbers.get("failed", zeros)
@@ -141,9 +141,10 @@ class RequestComparison:
                 yield self._quantity(f"{LATENCY}/{step}", drifts.RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
 
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
-        """Return whether questions have more unknown words than 95 % of the evaluated ones.
+        """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
-        Requests in languages outside the golden set count as unmeasured, since all their words are unknown.
+        The limit is the quantile `MANY` of the evaluated questions. Requests in languages outside the golden
+        set count as unmeasured, since all their words are unknown.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
@@ -154,7 +155,7 @@ class RequestComparison:
         return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
-        """Yield the share of each detected language and of each form that is large enough to be a drift."""
+        """Yield the shares of languages and forms, except shares within the tolerance on both sides."""
         for what, (now, before) in self._kinds.items():
             for value in sorted({*now, *before} - {""}):
                 ours = self._now([float(one == value) if one else math.nan for one in now])
@@ -170,7 +171,7 @@ class RequestComparison:
 
     @cached_property
     def _own_languages(self) -> set[str]:
-        """The languages of the golden set, with "" if enough of its questions have no detected language."""
+        """The languages with at least the share `USUAL` of the golden set; "" (not detected) counts as one."""
         languages, weights = np.array(self.reference.language), np.array(self.reference.weight)
         return {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
 
@@ -202,7 +203,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return by name the measures that have a value and that a threshold can refer to, with 95 % intervals."""
+        """Return name -> measure for all measures with a value; thresholds refer to these names."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):

@@ -20,7 +20,7 @@ MOST_LINES = 8
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the effect of context on each config; nothing without a config that answers without context."""
+    """Yield the effect of context on the configs that gain most; nothing if no config answers without context."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
@@ -49,9 +49,10 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements on answers; nothing without any.
+    """Yield statements on answers; nothing without answers.
 
-    They are on thoughts and the effect of context and, for a single config, on outcomes, abstention and search.
+    The statements describe thoughts and the effect of context; for a single config, also outcomes, abstention and
+    search.
     """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
@@ -75,7 +76,10 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Count the searched questions, by whether they need search; nothing without conversational questions."""
+    """Yield the number of searched questions, by whether they need the corpus.
+
+    Yields nothing if every question needs the corpus.
+    """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return

@@ -22,7 +22,7 @@ def artifacts(
     """Return all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
     ``sweep`` contains the facts of the sweep as a whole, or just its name. ``conclusion`` is None for a single config;
-    one without a comparison is ignored.
+    a conclusion without a comparison is ignored.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None
@@ -32,7 +32,7 @@ def artifacts(
         "results.json": tables.results_json(results, failures, {**facts, **judged}, result),
         "results.csv": tables.results_csv(results, failures),
     }
-    results = [one for one in results if one.run.state != DROPPED]  # not comparable on a chart
+    results = [one for one in results if one.run.state != DROPPED]  # scored on fewer questions
     shown = [name for name in headline if any(name in result.summaries.metrics for result in results)]
     if shown:
         files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")

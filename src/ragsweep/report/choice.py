@@ -25,7 +25,7 @@ NOTABLE = 1.5
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the recommended config with its gains and caveats, or why there is no choice; nothing without a verdict."""
+    """Yield the choice with its gains and caveats, or the reason for no choice; nothing if ``deciding`` is None."""
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")
@@ -36,7 +36,7 @@ def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the choice: the config, its expected gains over baseline and runner-up, and its costs."""
+    """Yield the choice, its gains over baseline and runner-up, its costs and caveats; or that there is no choice."""
     choice, audits = verdict.choice, conclusion.audits
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
@@ -65,14 +65,17 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
 
 
 def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield why another metric than the objective decides, if one does."""
+    """Yield the reason why a metric other than the objective decides; nothing if the objective decides."""
     if why := verdict.skipped.get(verdict.objective):
         text = f"The objective, {verdict.objective}, does not decide: {why}; {verdict.metric} replaces it."
         yield Statement("", text, {"objective": verdict.objective, "metric": verdict.metric})
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield the configs that refuse everything, noting a score higher than that of the choice."""
+    """Yield the configs that refuse all answerable questions, and whether they score higher than the choice.
+
+    If the choice refuses all of them, yield only a statement on the choice.
+    """
     if row in refusing:
         text = f"It refuses all {refusing[row]:,} answerable questions, as all others do."
         yield Statement("", text, {"refused": refusing[row]})
@@ -121,7 +124,7 @@ def _doubt(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
-    """Format the probability of being better, the expected gain, and the expected loss otherwise."""
+    """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse."""
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} in the mean; too few independent questions for a probability"
@@ -153,7 +156,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield notable cost differences between two configs."""
+    """Yield a statement on the costs that differ notably (`NOTABLE`) and beyond chance between two configs."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -183,7 +186,10 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe another metric in which the choice is shown worse than the reference, or another config better."""
+    """Describe a metric in which the choice is shown worse than the reference.
+
+    If the choice is the reference, another config is shown better than it in the metric.
+    """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
     who = f"{name(verdict, other)} is shown better than the choice"
@@ -205,7 +211,7 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
 
 
 def _leg_alone(found: BetterLeg) -> Statement:
-    """Describe a notable lead of a leg alone over the choice."""
+    """Describe the lead of one leg alone over the choice, a hybrid."""
     chance = "" if found.shown else "; chance may explain it"
     text = (
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"

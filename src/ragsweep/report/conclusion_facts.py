@@ -63,7 +63,10 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Return the metric and the costs of the choice, with their intervals."""
+    """Return the metric and the costs of the choice with their intervals; None for an unmeasured figure.
+
+    A mean corrected by human labels has no interval (NaN).
+    """
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)
@@ -77,7 +80,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     """Return a config's improvement on the reference, positive if better, with its interval.
 
-    If amounts are compared as ratios, the interval is NaN, and ``ratio`` is that of the config to the reference.
+    If amounts are compared as ratios, the interval is NaN; ``ratio``, with its own interval, is config / reference.
     """
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
@@ -125,7 +128,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return a metric's correction by human labels in JSON types: numbers as judged and as corrected."""
+    """Return a metric's correction by human labels in JSON types: each config's numbers as judged and as corrected."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))

@@ -8,7 +8,10 @@ from ragsweep.core.trust import find_class
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Map each named metric to its class's first docstring paragraph; omit those without one, and failed imports."""
+    """Map each named metric to its class's first docstring paragraph.
+
+    Metrics without a docstring, and classes that cannot be imported, are omitted.
+    """
     nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
     found: dict[str, str] = {}
     for key, node in nodes.items():

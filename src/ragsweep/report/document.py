@@ -37,9 +37,10 @@ class Statements:
 class Table:
     """Rows of texts; the headers of right-aligned columns begin with ``>``.
 
-    ``headed``: the terminal prints the header. ``fitted``: the terminal prints it at its own width, with narrow gaps.
-    ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the numbers
-    behind the cells, which a page sorts by; None: by the text. ``marked``: the rows that a page emphasises.
+    ``headed``: the terminal prints the header. ``fitted``: the table is at most as wide as the terminal, with narrow
+    gaps. ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the
+    numbers by which a page sorts the cells; a cell without one (None) is sorted by its text. ``marked``: the rows that
+    a page emphasises.
     """
 
     header: Sequence[str]
@@ -64,7 +65,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Widget:
-    """A part of the page without an equivalent in other forms, in the terms of its script."""
+    """A part of an HTML page that other formats omit; ``item`` is the input of the page's script."""
 
     item: Mapping[str, Any]
 
@@ -74,7 +75,7 @@ Block = Statements | Table | Charts | Widget
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks below a title; ``key`` is its anchor on a page."""
+    """Blocks below a title; ``key`` is the section's anchor on a page."""
 
     blocks: Sequence[Block]
     title: str = ""
@@ -83,7 +84,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A title, sections, and the facts in JSON types that programs get instead."""
+    """A title and sections for people, and ``facts`` in JSON types for programs."""
 
     title: str
     sections: Sequence[Section]

@@ -1,4 +1,4 @@
-"""The losses of a config's evidence and the effects of its fusion, as a small table and sentences."""
+"""A config's losses of evidence by stage, and the effects of its fusion, as a small table and sentences."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,8 @@ def loss_facts(result: Result) -> dict[str, Any]:
     """Return funnel and fusion audits in plain data, for pages and programs.
 
     ``funnel`` is ``stats.funnel.Funnel`` as a dict (None for a result without evidence, or for an older record), with
-    ``sentences``; ``audits`` maps each audited metric to ``stats.fusion_audit.FusionAudit`` as a dict, with
-    ``sentences``, and is empty for a config that is not a hybrid. Numbers may be NaN.
+    ``sentences``; ``audits`` maps each audited metric to ``stats.audits.FusionAudit`` as a dict, with ``sentences``,
+    and is empty for a config that is not a hybrid. Numbers may be NaN.
     """
     from dataclasses import asdict
 
@@ -61,7 +61,10 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 
 
 def funnel_sentences(found: Funnel) -> Iterator[str]:
-    """Yield the effects of changing single stages, the largest gains first, and a sentence on phantom hits."""
+    """Yield the effects of changing single stages, the largest gains first, and a sentence on phantom hits.
+
+    A phantom hit is an irrelevant chunk that the reranker puts first with a high score.
+    """
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])
     demoting = [one for one in found.counterfactuals if one.change == stages.FUSION and one not in gaining[:MOST]]

@@ -13,7 +13,7 @@ SHORT_LIST = 10
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
-    """Describe how often the holdout was used, and warn if by too many ``configs``; nothing if it was not used."""
+    """Describe how often the holdout was used, and warn about too many ``configs``; nothing if it was not used."""
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
         many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""

@@ -1,4 +1,4 @@
-"""The line of a question as its answer arrives: latency, whether the corpus was searched, keywords found."""
+"""The line printed when an answer arrives: latency, whether the corpus was searched, keywords found."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Name configs briefly, by the settings that vary among them."""
+"""Short names of configs, by the settings that vary among them."""
 
 import math
 import re
@@ -19,7 +19,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 
     Args:
         configs: Key -> value, as text, of each config's settings.
-        groups: The keys that select an option of a config group, which is written without its key.
+        groups: The keys that select an option of a config group; such an option is written without its key.
     """
     varying = varying_keys(configs)
     paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
@@ -67,7 +67,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _last_parts(values: Collection[str]) -> dict[str, str]:
-    """Map each path of a file or folder to its last part, if these differ."""
+    """Map each path of a file or folder to its last part; empty if two paths have the same last part."""
     last = {
         value: value.rstrip("/").rpartition("/")[2] for value in values if value.startswith(("/", "./", "../", "~/"))
     }
@@ -75,7 +75,7 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round the fractions in a name to ``digits`` significant digits, or to integers if these have more digits."""
+    """Round the fractions in a name to ``digits`` significant digits; below a million, keep all integer digits."""
     return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
 
 
@@ -86,7 +86,7 @@ def _whole_digits(number: str) -> int:
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
     """Prefix the label of each job with its number, counted from 1: ``#3 top_k=10``.
 
-    Fractions have three significant digits, or as many as distinguish the configs.
+    Fractions have three significant digits, or more if three do not distinguish the configs.
     """
     digits = 3
     while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):

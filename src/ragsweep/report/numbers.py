@@ -1,4 +1,4 @@
-"""Format numbers for display: values, differences, intervals, p-values, durations, sizes."""
+"""Formats of displayed numbers: values, differences, intervals, p-values, durations, sizes."""
 
 import math
 import sys

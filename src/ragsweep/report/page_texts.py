@@ -1,4 +1,4 @@
-"""The content of a sweep's page beyond the records."""
+"""Content of a sweep's page that its records lack: texts, prompts, and other sweeps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content beyond the records: secrets to mask, texts of chunks by name, prompts of a config, and evidence."""
+    """Page content that records lack: secrets to mask, texts of chunks by name, prompts of a config, and evidence."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
@@ -22,14 +22,14 @@ class PageTexts:
 
 @dataclass(frozen=True)
 class PastSweep:
-    """The result of this or an earlier sweep on the same questions: its best config by the objective."""
+    """The best config of one sweep by one metric, for charts and tables of several sweeps."""
 
     reference: str  # the name for commands
     title: str
     created: float  # seconds since the epoch
     configs: int  # number of measured configs
     best: str  # numbered name of the best config
-    summary: Summary  # of the objective
+    summary: Summary  # of the metric
 
 
 @dataclass(frozen=True)

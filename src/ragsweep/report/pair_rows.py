@@ -80,7 +80,10 @@ def _metric_row(one: PairMetric) -> Row:
 
 
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the intervals of the difference and of the ratio; None for a missing one."""
+    """Return the intervals of the difference and of the ratio.
+
+    With ``ratios`` the difference has no interval (NaN), otherwise there is no ratio (None).
+    """
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
     shown = [math.nan] * 2 if ratios else ends
@@ -88,14 +91,14 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def _disagreement(found: Differences, row: int, difference: float) -> str:
-    """Return a note if most questions and the mean disagree on the sign of a shown difference."""
+    """Return a note if a shown ratio and the difference of the means have opposite directions; else ""."""
     if found.ratios and (found.better[row] or found.worse[row]) and difference * found.estimate[row] < 0:
         return "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
     return ""
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference corrected by labels, and its verdict; NaN without labels of the metric."""
+    """Return a metric's difference corrected by labels, and its verdict; NaN if the metric has no correction."""
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}

@@ -30,7 +30,7 @@ LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
 MOST_CONFIGS = 20
-PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and Ito, too
+PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # from the same palette
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 DIFFERENCES = (
     "Bar: 95 % interval; all hold together. Full: shown worse than no other config. Hollow: shown worse than"
@@ -63,7 +63,8 @@ class Panel(NamedTuple):
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
     """Plot the configs below each other, one panel per metric.
 
-    The best by the objective, or else by the first metric, is on top; beyond twenty configs only the best are shown.
+    The best config by the objective, or else by the first metric, is on top. At most twenty configs and twelve metrics
+    are shown.
     """
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []
@@ -82,7 +83,7 @@ def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
     """Plot one metric in groups of questions, one panel per value of the label, all on one scale.
 
-    Beyond twelve values, the twelve with the most questions are shown, and the best twenty configs.
+    At most twelve values, those with the most scored questions, and the best twenty configs are shown.
     """
     configs, results = len(results), rank_results(results, metric)[:MOST_CONFIGS]
     sizes = count_scored(results, label, metric)
@@ -99,10 +100,10 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Plot the quality of answers over their coverage by confidence, one line per config.
+    """Plot the mean token F1 over the share of questions answered, the most confident first, one line per config.
 
-    A line is flat between its points, because questions of equal support are answered together. Beyond five configs,
-    those with the best score in hindsight are shown.
+    A line is flat between its points, because questions of equal support are answered together. At most five configs,
+    those with the best score in hindsight, are shown.
     """
     from matplotlib.figure import Figure
 
@@ -132,8 +133,8 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     """Plot the lead of each config over the reference, best on top.
 
-    Right of the line is better, whatever the metric's direction. Beyond twenty configs only the best are shown. The
-    ``choice`` is marked: in a search it may be based on different questions.
+    Right of the line is better, whatever the metric's direction. At most the best twenty configs are shown. ``choice``
+    is the name of the config to mark; a search may choose it by other questions.
     """
     from matplotlib.figure import Figure
 
@@ -176,7 +177,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 
 
 def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
-    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x; ``sign`` -1 reverses the axis."""
+    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x; ``sign``: -1 for a negated axis."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)
@@ -260,7 +261,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Round a name's numbers, break it at commas, and truncate a long one in the middle."""
+    """Round a name's numbers, wrap the name at spaces and commas, and cut the middle out of a long name."""
     name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
@@ -281,7 +282,7 @@ def _render(figure: Figure) -> Picture:
     figure.set_dpi(120)
     # Not savefig, which draws everything twice.
     FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    figure.set_layout_engine("none")  # as laid out for the PNG
+    figure.set_layout_engine("none")  # keep the layout of the PNG
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
     return Picture(png.getvalue(), svg.getvalue().encode("utf-8", "replace"))

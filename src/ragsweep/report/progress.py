@@ -40,7 +40,7 @@ class Screen(Protocol):
 
 
 class Lines(Listener):
-    """Print warnings and reasons for waiting as lines, and no progress."""
+    """Prints warnings and reasons for waiting as lines, and no progress."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -88,7 +88,7 @@ class _Running:
 
 
 class StageProgress(Lines):
-    """Show the progress of the innermost running stage, and leave a line if it took long.
+    """Shows the progress of the innermost running stage, and prints a line at the end of a long stage.
 
     ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
     """

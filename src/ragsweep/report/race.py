@@ -1,4 +1,4 @@
-"""Report a race's savings and its guarantee."""
+"""The savings and the guarantee of a race, as facts and sentences."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield the numbers of omitted rows and columns, and the commands that show them; ``sweep``: its reference."""
+        """Yield the numbers of omitted rows and columns, and commands to show them; ``sweep``: a sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -93,9 +93,9 @@ def sweep_table(
 ) -> SweepTable:
     """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
-    Rows are ordered by the objective. The choice, the reference and the best always have a row. If the table is too
-    wide, all headings are shortened; then intervals and then metrics are omitted, the last metric first, but never
-    those of an objective; finally, the parameters are joined in one column.
+    Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
+    have a row. If the table is too wide, all headings are shortened; then intervals and then metrics are omitted, the
+    last metric first, but never of an objective or the deciding metric; finally, one column joins the parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -139,7 +139,7 @@ def slice_table(
 ) -> SweepTable:
     """Make a table of a metric by slice: a row per scored value of a label, a column per config.
 
-    ``order`` lists the configs by number, as text. Intervals are omitted if the table would be wider than ``width``.
+    ``order``: the configs' numbers, as texts. Intervals are omitted if the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
@@ -205,7 +205,7 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
 
 
 def _ends(shown: Sequence[Result], found: SweepComparison, choice: str | None, narrow: bool) -> list[Column]:
-    """Make the columns of the difference from the reference, and of its verdict."""
+    """Make two columns: the differences from the reference, and the configs' verdicts and roles."""
     rows: Mapping[str, int] = {name: row for row, name in enumerate(found.matrix.configs)}
     differences, words = [], []
     for result in shown:

@@ -155,7 +155,7 @@ def _config(result: Result) -> dict[str, Any]:
     return {
         **run,
         **vars(result.summaries),
-        **{"evidence_runs": {}, "evidence_qrels": {}, "traces": []},  # of format 1, without a value for stored results
+        **{"evidence_runs": {}, "evidence_qrels": {}, "traces": []},  # keys of format 1, always empty in stored results
         "weighted": weighted_note(result),
         "dataset": {name: value for name, value in vars(result.run.dataset).items() if name != "held"},
         "metrics": _summaries(result.summaries.metrics),
@@ -173,7 +173,7 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 
 def _strict(value: Any) -> Any:
-    """Convert mappings, sequences and numpy numbers to JSON types."""
+    """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python numbers, others to text."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Report targets: each missed target of a single config, or the number of targets met by each of several."""
+"""Sentences on targets: each missed target of one config, or the number of targets that each of several meets."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield a config's missed and unsure targets, or the number that each of several meets; nothing without targets."""
+    """Yield one config's missed and unsure targets, or each config's number of met targets; nothing without targets."""
     results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:
         return

@@ -32,7 +32,7 @@ LOG_WIDTH = 120
 
 
 class Terminal:
-    """Print to a stream; with progress bars on a terminal, with plain lines elsewhere.
+    """Prints to a stream: with progress bars on a terminal, in plain lines elsewhere.
 
     If a reader such as head closes the pipe, only printing ends: the computation continues.
     """
@@ -127,7 +127,7 @@ class Terminal:
         self.block("ragsweep", [line, *texts[2:]] if _MARGIN + len(line) <= self.width else texts)
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
-        """Print one sentence per paragraph, wrapped and indented; nothing without sentences."""
+        """Print each distinct sentence as a wrapped and indented paragraph; nothing without sentences."""
         from rich.text import Text
 
         indent = " " * _MARGIN

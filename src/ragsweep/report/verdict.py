@@ -55,7 +55,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the highest mean: a lower bound if a search chose by the same questions.
+    """Describe the selection bias of the highest mean: a lower bound if these questions also guided a search.
 
     Yields nothing without a bias.
     """
@@ -86,7 +86,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance in the best other config's difference; nothing without repeated answers."""
+    """Describe the sources of variance in one difference, the best config's; nothing without repeated answers."""
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]

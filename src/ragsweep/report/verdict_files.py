@@ -1,4 +1,4 @@
-"""Files of a conclusion: facts in JSON types, tables, a document in Markdown, a chart."""
+"""Files of a conclusion (tables, a document in Markdown, a chart), and its figures for MLflow."""
 
 import math
 from collections.abc import Iterator

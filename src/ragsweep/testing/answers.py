@@ -109,7 +109,7 @@ def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:
-    """Rank for each question the documents of its context."""
+    """Return a view in which the context of each question is its ranking."""
     chunks = Chunks(
         Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),
         Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),

@@ -19,7 +19,7 @@ class DatasetContract(Contract):
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Check that every document has an id, a title and a text, and that evidence names only documents."""
+        """Check that every document has an id, a title and a text, and that evidence names documents of the corpus."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}

@@ -31,14 +31,14 @@ class HybridRetrieverContract(Contract):
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check the fused rankings at depths below, at and above that of the legs."""
+        """Check the fused rankings at depths below, equal to and above the legs' depth."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """Check that every chunk of a leg is ranked at full depth, and no other."""
+        """Check that every chunk of a leg is ranked at full depth, and no other chunk."""
         legs = self._legs()
         for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
             candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}

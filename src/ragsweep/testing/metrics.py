@@ -145,7 +145,7 @@ class MetricContract(Contract):
         assert scores.values.shape == scores.reasons.shape == (questions,)
         assert not np.isinf(scores.values).any()
         np.testing.assert_array_equal(missing, scores.reasons != "")
-        if "judge" not in self.metric.needs and not isinstance(self.metric, JudgedMetric):  # a judge may fail otherwise
+        if "judge" not in self.metric.needs and not isinstance(self.metric, JudgedMetric):  # a judge has other reasons
             own = {str(reason) for reason in scores.reasons if reason} - _REASONS
             assert not own, f"{own} would count as failed measurements; use reasons of ragsweep.core.missing"
         measured = scores.values[~missing]

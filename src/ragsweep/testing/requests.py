@@ -1,4 +1,4 @@
-"""Collect the results of a part that answers requests one by one."""
+"""A function that collects the results of a part that answers requests one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -57,7 +57,7 @@ gate passes against the version that has it now."""
 
 
 def ship(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ship``; return the exit status: 0 done, 2 bad input, 1 or 3 if the gate keeps the alias."""
+    """Run ``ragsweep ship``; return the exit status: 0, or the gate's status (1 or 3) if the alias does not move."""
     parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
@@ -133,7 +133,7 @@ def _files(
 ) -> tuple[ModelFiles, Mapping[str, str]]:
     """Write the bundle to a folder; return the model's files and tags.
 
-    ``at`` is the config's reference in commands, and the folder of the ledger; ``names`` are those of its reference.
+    ``at`` is the config's reference in commands, and the folder of the ledger; ``names``: see `write_reference`.
     """
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
@@ -186,7 +186,7 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
         if part := changed_part(graph, found.result.run.addresses):
             why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
             raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
-        # Equal addresses prove that the texts are those evaluated: these asterisks are literal.
+        # Equal addresses prove that these texts were evaluated as they are: asterisks in them do not mask a secret.
         proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
     except RagsweepError as caught:
         fault = caught

@@ -63,7 +63,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """Languages and forms without an evaluated question, with a share surely above the tolerance and no alarm."""
+        """The lacks whose share is shown to exceed the tolerance, unless an alarm has the same language or form."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]

@@ -146,7 +146,7 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[Statement]:
-    """Yield one statement per finding, or that there is no trace."""
+    """Yield one statement per finding, or one that there is no trace."""
     if not found.requests.traces:
         yield Statement(
             "",
@@ -172,7 +172,7 @@ def results(found: Watch) -> Iterator[Statement]:
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:
-    """Yield what the requests do not show."""
+    """Yield statements that no drift is shown, that comparisons are unclear, or that the requests are too few."""
     if found.decision == "fine":
         yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):

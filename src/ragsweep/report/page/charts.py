@@ -46,7 +46,7 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config's quality, with its interval, against its cost, and the Pareto front; ``marks`` get symbols."""
+    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: configs with symbols."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -75,7 +75,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
         traces.append(trace)
-    for trace in traces[1:]:  # away from the nearer edge, which would clip text
+    for trace in traces[1:]:  # labels point away from the nearer edge, which would clip them
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
     axis = {"title": {"text": _axis(points[0].summaries, cost)}, **axis_type(values)}
@@ -84,7 +84,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Plot the difference of each config from the reference, best on top; ``choice`` is drawn as a diamond.
+    """Plot the difference of each config from the reference, best on top; the ``choice`` is a diamond.
 
     ``changes``: config name -> its one change from the baseline, for a tornado chart with the largest effect on top.
     """
@@ -131,7 +131,7 @@ def _against(verdict: SweepComparison, row: int) -> str:
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Plot a heatmap of each config's mean score on the questions with each value of ``label``."""
+    """Plot a heatmap of mean scores: one row per config, one column per value of the questions' ``label``."""
     sizes = _sizes(results, label, metric)
     values = list(sizes)
     found = [[one.summaries.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
@@ -163,7 +163,7 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def history(past: Sequence[PastSweep], metric: str) -> Figure:
-    """Plot the best value of each sweep over time; the last one in colour."""
+    """Plot the best value of each sweep over time; the last sweep is in colour."""
     summaries = [one.summary for one in past]
     hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
     trace = {
@@ -203,7 +203,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, most frequent first; skip values without any."""
+    """Count the scored questions with each value of a label, most frequent first; omit values without any question."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 

@@ -39,7 +39,7 @@ EMBEDDER = (
 
 @dataclass(frozen=True)
 class CostPanel:
-    """A measured quantity of several configs, NaN where unknown; ``texts`` label the points."""
+    """A quantity of several configs, NaN where unknown; ``texts`` label the points, ``bars`` are their error bars."""
 
     title: str
     values: Sequence[float]
@@ -97,9 +97,10 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value -> config for groups of configs that differ only in one factor: the best config's group first.
+    """Return value -> config for one group of configs that differ only in ``key``; empty if there is no such group.
 
-    Numbers are in ascending order, options in sweep order.
+    Of several groups, the one with the best config is returned. Numeric values are in ascending order, options in the
+    order of the sweep.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
@@ -154,7 +155,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
     )
     layout: Figure = {"xaxis": {"title": {"text": literal(name)}, **axis}, "height": 460, "annotations": []}
     layout["xaxis"]["anchor"] = f"y{len(panels)}"
-    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # as plotly places annotations
+    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # for annotations: exponents
     traces = []
     for n, panel in enumerate(panels):
         place, top = str(n + 1) if n else "", 1 - n / len(panels)

@@ -23,8 +23,8 @@ Doubles = NDArray[np.float64]
 def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
-    A parameter has a curve if each of its values was run with the same settings of all others, so that the means differ
-    in nothing else. Any other parameter has a cloud if it is numeric, else nothing.
+    A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
+    means differ in nothing else. Any other numeric parameter has a cloud; the rest have no effect to show.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -42,13 +42,13 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return a parameter's curve through the best config that has one, the only curve that is computed; else None."""
+    """Return a parameter's curve through the best config that has one; None if no config has one."""
     found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in one number with three values or more, the best config's group first."""
+    """Group configs that differ only in the number ``key``, with at least 3 values, the best config's group first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):
@@ -58,9 +58,9 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield the curve of each numeric parameter that was swept only within one option, such as a hybrid's weight.
+    """Yield the curve through the best config for each numeric parameter without a chart, such as a hybrid's weight.
 
-    ``drawn``: the keys of parameters that already have a chart.
+    ``drawn``: the keys of the parameters that have a chart.
     """
     settings = [one.run.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
@@ -73,7 +73,7 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether every value of a key was run equally often with the same settings of the other keys."""
+    """Return whether all configs have a key, and its values were run equally often with the same other settings."""
     others = [one for one in keys if one != key]
     found = [Counter(tuple(configs[row].get(one) for one in others) for row in members) for members in rows.values()]
     return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)

@@ -133,7 +133,7 @@ def _configs(view: PageView) -> Iterator[Block]:
 
 
 def _value(result: Result | None, column: str) -> float | None:
-    """Return the value of a metric's cell; None for other cells, and where it was not measured."""
+    """Return the value of a metric's cell; None for other columns and for an unmeasured metric."""
     value = result.summaries.metrics[column].value if result and column in result.summaries.metrics else math.nan
     return value if math.isfinite(value) else None
 
@@ -194,7 +194,7 @@ def _questions(view: PageView) -> Iterator[Block]:
 
 
 def _history(view: PageView) -> Iterator[Block]:
-    """Yield the results of earlier sweeps on these questions."""
+    """Yield the best results of all sweeps on these questions; nothing without an earlier sweep."""
     past = view.report.history
     if len(past) < 2:
         return

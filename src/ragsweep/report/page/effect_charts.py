@@ -55,7 +55,7 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 class ParameterMeans:
     """A parameter's values in order and, for each value, the mean over all configs that have it, with its interval.
 
-    ``numbers``: the values as numbers; None unless all are. ``may_be_best``: the 95 % confidence set of the best value.
+    ``numbers``: the values as numbers; None if one is not. ``may_be_best``: the 95 % confidence set of the best value.
     """
 
     key: str
@@ -165,7 +165,7 @@ def parallel(
 
 
 def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
-    """Return the ends of each run of neighbouring values that may be the best."""
+    """Return the ends of each run of two or more neighbouring values that may be the best."""
     stretches: list[tuple[float, float]] = []
     open_before = False
     for value, best in zip(found.numbers or (), found.may_be_best.tolist(), strict=False):
@@ -176,7 +176,7 @@ def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Place values on an axis from 0 to 1, numbers to scale, unset ones below: a height for each, and the ticks."""
+    """Return each value's height on an axis from 0 to 1, and the ticks; numbers are to scale, unset values below 0."""
     names = list(dict.fromkeys(text for text in texts if text))
     numbers = read_numbers(names)
     if numbers is None:

@@ -63,7 +63,7 @@ def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMea
 
 
 def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:
-    """Yield the flat region of a curve, and the expected score of its best value on unseen questions."""
+    """Yield the best value and the flat region of a curve, and the score on unseen questions by cross-validation."""
     if isinstance(shown, Cloud) or shown.numbers is None:
         return
     one = curve_of_best(view.best_first, shown.key, view.metric)
@@ -85,7 +85,10 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
 
 
 def _single_changes(view: PageView) -> dict[str, str]:
-    """Return each config's change to the reference, if all have one; empty if all change the same parameter."""
+    """Return config name -> its change from the reference, in a sweep of single changes; empty for other sweeps.
+
+    Each other config of such a sweep differs from the reference in one parameter, not all in the same one.
+    """
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)
     changes = {other.name: factors(base, other) for other in view.results if other is not base}

@@ -19,7 +19,7 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield the histograms of configs: one for configs with equal values, and none of constant numbers of results."""
+    """Yield histograms by config; configs with equal values share one, and constant numbers of results have none."""
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
@@ -68,7 +68,7 @@ def scores_of_context(result: Result) -> Figure:
 
 
 def numbers_of_results(result: Result) -> Figure:
-    """Plot how many questions got how many results."""
+    """Plot the distribution of the number of results per question."""
     counts = _finite(result.questions, "retrieved")
     width = math.ceil((counts.max() - counts.min() + 1) / BARS)
     return _histogram([("questions", counts, ACCENT)], "results", "questions", float(width))

@@ -22,7 +22,7 @@ CHANGED = "What differs between the best config of a sweep and that of the sweep
 
 
 def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
-    """Build the document of the page of all ``sweeps``, which must be sorted, oldest first."""
+    """Build the document of the page across sweeps; ``sweeps`` must be sorted, oldest first."""
     asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions, []).append(one)
@@ -56,7 +56,7 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
 
 
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
-    """Yield the chart and the table of the sweeps on the same questions, latest first."""
+    """Yield a chart of several sweeps on the same questions, and a table of the sweeps, latest first."""
     metric = group[0].past.summary.name
     if len(group) > 1:
         yield Charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)

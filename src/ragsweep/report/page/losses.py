@@ -88,12 +88,15 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
 
 
 def _audit(result: Result, metric: str) -> FusionAudit | None:
-    """Audit by the metric if legs were scored by it, else by their first metric."""
+    """Audit by the metric or, if the legs have no scores of it, by their first metric; None without legs."""
     return fusion_audit(result, metric if metric in audited_metrics(result) else None)
 
 
 def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
-    """Merge equal audits, named after all their configs, which share the fused ranking and top_k."""
+    """Merge audits that differ only in the config, because the configs share the fused ranking and top_k.
+
+    A merged audit names all its configs.
+    """
     merged: dict[str, list[FusionAudit]] = {}
     for one in audits:
         merged.setdefault(repr(replace(one, config="")), []).append(one)

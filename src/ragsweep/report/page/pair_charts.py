@@ -31,7 +31,7 @@ COLOURS = (MUTED, ACCENT)
 
 
 def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
-    """Plot the means of metrics of one unit with their intervals, two bars per metric."""
+    """Plot the means of metrics that share a unit, with their intervals, two bars per metric."""
     traces: list[Figure] = []
     for result, colour in zip(pair, COLOURS, strict=True):
         found = [result.summaries.metrics[name] for name in metrics]

@@ -27,8 +27,8 @@ def browse(
     """Return the columns of the question browser.
 
     Args:
-        results: The configs to show, the reference first.
-        metrics: Metrics whose scores to show; helped and hurt are judged by the first.
+        results: The configs to show; the first is the reference of the comparison.
+        metrics: The metrics to show; the first decides which questions are helped or hurt.
         roles: Config name -> its role.
         funnels: Config name -> the stages that lost its evidence.
         given: The texts of chunks, prompts and evidence.
@@ -88,7 +88,7 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return the stage that lost each question's evidence, and a description of every evidence's path."""
+    """Return each question's first stage that lost evidence, and a description of the path of each piece."""
     if found is None:
         return {"lost": [], "paths": []}
     places = {name: n for n, name in enumerate(questions["question_id"])}
@@ -99,7 +99,7 @@ def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None)
 
 
 def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str]) -> Iterator[str]:
-    """Yield each evidence's ranks by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
+    """Yield each piece's ranks by stage, and the stage that lost it: ``bm25 12, vector -, final 7: lost by top_k``."""
     evidence = questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
@@ -112,7 +112,7 @@ def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str])
 def _config(
     result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the columns of one config, in the order of ``ids``; its chunks are indices into ``chunks``."""
+    """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, which is extended."""
     columns = result.questions
     row_of = {name: row for row, name in enumerate(columns["question_id"])}
     rows = [row_of.get(name) for name in ids]
@@ -142,7 +142,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Return texts by table row: the answer, its outcome, judges' reasons, and facts about each step."""
+    """Return label -> one text per question: the answer, its outcome, judges' reasons, and facts about each step."""
     answers = column("answer") or []
     outcome = [
         failed or ("declined" if declined else "")

@@ -33,14 +33,14 @@ class PageView:
         self.funnels = self._follow_evidence()
 
     def _metric(self) -> str:
-        """Return the deciding metric, else the first displayed one."""
+        """Return the deciding metric, else the first measured objective or headline metric; "" if there is none."""
         if self.compared:
             return self.compared.metric
         named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
         return next((name for name in named if any(name in one.summaries.metrics for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
-        """Return the roles of the choice, the baseline and the best config, which may coincide."""
+        """Return config name -> roles among choice, baseline and best ("choice, best"); empty without a comparison."""
         if not self.compared:
             return {}
         names = self.compared.matrix.configs

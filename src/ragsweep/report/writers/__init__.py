@@ -1,1 +1,1 @@
-"""Write a document: to a terminal, as JSON, as Markdown, and as a page."""
+"""Writers of documents: to a terminal, as JSON, as Markdown, and as a page."""

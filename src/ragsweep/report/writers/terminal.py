@@ -7,7 +7,7 @@ from ragsweep.report.terminal import Terminal
 
 
 def show(document: Document, terminal: Terminal) -> None:
-    """Print a document without title and charts; sections are separated by an empty line."""
+    """Print a document without title, charts and widgets; sections are separated by an empty line."""
     for n, section in enumerate(document.sections):
         if n:
             terminal.line("", "")
@@ -16,7 +16,7 @@ def show(document: Document, terminal: Terminal) -> None:
 
 
 def show_block(block: Block, terminal: Terminal) -> None:
-    """Print one block; nothing for charts, and for tables of details."""
+    """Print one block; nothing for charts, widgets and tables of details."""
     if isinstance(block, Table) and not block.detail:
         _show_table(block, terminal)
     elif isinstance(block, Statements):
