@@ -158,7 +158,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert found.same
     assert [case.overrides[-1] for case in found.cases[1:]] == ["top_k=3"]
     assert found.impossible == {"top_k=8": "top_k=8 exceeds depth=5; raise depth, or lower top_k"}
-    with pytest.raises(ConfigError, match='^--metric: no metric "context_ndgc"; did you mean "context_ndcg"'):
+    with pytest.raises(ConfigError, match=r'^--metric: no metric "context_ndgc"; did you mean "context_ndcg"'):
         prepare(recorded(tmp_path, *base), [], factors, None, "context_ndgc")
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 

@@ -27,7 +27,7 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Batch size, and longest delay in seconds, for storing results that need no call."""
+"""Batch size, and longest delay in seconds, for storing results that needed no call."""
 
 
 # --- keys --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, s
 
 AUTO, NONE, FALLBACK = "auto", "none", "english"
 SAMPLE = 200
-"""Number of documents, or questions, sampled to detect their language."""
+"""Maximum number of documents, or questions, sampled to detect their language."""
 
 HEAD = 1000
 """Number of characters read from each document or question."""

@@ -16,10 +16,10 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
 SAMPLED = 500
-"""Number of latest stored segments over which usage per row is averaged."""
+"""Maximum number of stored segments (batches of rows), latest first, over which usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's tokens to measured ones beyond which the part's own estimate of input tokens is used."""
+"""Ratio of a request's tokens to the measured mean beyond which the part's own estimate of input tokens is used."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -29,7 +29,7 @@ KINDS: dict[str, type[Any]] = {
     "route": Route,
     "respond": Response,
 }
-"""Row types of stages that may have a cost."""
+"""The type of the rows of each stage that may have a cost."""
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:

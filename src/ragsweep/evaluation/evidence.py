@@ -29,7 +29,7 @@ from ragsweep.evaluation.evidence_places import Numbers, Places, find_places, re
 from ragsweep.parts import tokens
 
 BLOCK = 2**22
-"""Block size, in entries of rankings: 20 MB."""
+"""Number of ranking entries compared at once, with 20 MB of memory."""
 
 
 class Overlaps(NamedTuple):

@@ -125,7 +125,7 @@ class Answering:
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the index of this repetition; 0 for the first answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by hash, the key of a row; filled by the reading stage in the same process."""
+    """Requests and cases by hash, the key of their row; filled before the rows are requested, in the same process."""
 
     @cached_property
     def generate(self) -> Node | None:

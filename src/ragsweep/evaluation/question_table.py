@@ -30,7 +30,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
 """The fixed columns of the flat table of results; labels and metrics follow."""
 
 MOST_GROUPS = 40
-"""Maximum number of values of a label that groups results; a label with more identifies questions."""
+"""Maximum number of values of a label that groups results; a label with more values is treated as an identifier."""
 
 Numbers = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ def has_evidence(question: Question) -> bool:
 
 
 SPAN = re.compile(r"\d+-\d+")
-"""The suffix of the name of a chunk that is not a whole document."""
+"""The form of the span, START-END, after the last colon of a chunk's name."""
 
 
 @dataclass(frozen=True, eq=False)

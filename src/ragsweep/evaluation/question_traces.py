@@ -16,10 +16,10 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""Number of search texts whose questions are traced in a sample, among those whose latency is measured."""
+"""Number of search texts whose questions a sample traces: the first of those whose latency is probed."""
 
 LISTED = 10
-"""Minimum number of chunks listed in a span, if available."""
+"""Number of chunks listed in a span; ``top_k`` if that is larger."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ Pair = tuple[str, int]
 """A query and the position of a chunk."""
 
 PAIRS = 256
-"""Pairs that are scored and stored together."""
+"""Number of pairs that are scored and stored together."""
 
 
 def ranking_node(

@@ -56,7 +56,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
 
 LONGEST = 200
-"""Maximum length of an error message as a reason."""
+"""Maximum characters of an exception's message in a reason."""
 
 Done = Callable[[int, Judgement], None]
 

@@ -126,7 +126,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""Leading words of an anchor that may start the longest run: each costs one search of the text."""
+"""Maximum words of an anchor, from its beginning, in which the longest run is sought, to limit the time."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:

@@ -16,7 +16,7 @@ ALIKE = 0.7
 """Minimum Jaccard similarity of the shingles of two near-duplicates."""
 
 SHINGLE = 4
-"""Characters of a shingle: letters rather than words, for languages without spaces."""
+"""Length of a shingle in characters; shingles of words would not suit languages without spaces."""
 
 TINY = 1e-9
 """Tolerance for rounding, so that no pair is lost before the comparison."""

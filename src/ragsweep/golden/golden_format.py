@@ -21,7 +21,7 @@ GROUPS = {
     "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }
-"""Groups of the full schema (docs/datasets.md) -> their fields that group results. Other fields are not read, except
+"""Group of the full schema (docs/datasets.md) -> its fields by which results are grouped. Others are not read, except
 ``validation.status`` (see REJECTED)."""
 REJECTED = "rejected"
 """The ``validation.status`` of an excluded entry."""

@@ -22,7 +22,7 @@ _BLOCKS = re.compile(
     r"|h[1-6]|header|hgroup|hr|li|main|menu|nav|ol|p|pre|search|section|summary|table|t[dhr]|ul)$"
 )
 _WITHIN = re.compile(r"^(?:br|button|caption|legend|optgroup|option|select|text|textarea)$")
-"""Elements, other than those that end a paragraph, whose text is separate from the surrounding text."""
+"""Elements whose text is separate from the surrounding text, but which do not end a paragraph."""
 
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature

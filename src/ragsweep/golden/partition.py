@@ -20,14 +20,14 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Minimum number of questions for a holdout: a smaller one could only detect differences of .12 or more."""
+"""Minimum questions of a golden set for a holdout: in a smaller set it could only detect differences above .12."""
 
 SALT = "ragsweep.partition/1"
 """Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second
 division would move questions that a search has used into the holdout."""
 
 SMALLEST = 4
-"""Minimum size of a stratum; smaller strata are merged, because each alone would fall on one side."""
+"""Minimum questions of a stratum; smaller strata are merged, because their shares would be too inexact."""
 
 
 class ChosenPartition(NamedTuple):

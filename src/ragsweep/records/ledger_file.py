@@ -49,7 +49,7 @@ FOLDER = "store.path (--path, RAGSWEEP_STORE)"
 """The settings that choose the file's folder, for messages."""
 
 UNREADABLE = "Could not decode"
-"""sqlite3's message of the OperationalError for a damaged text."""
+"""Part of the message of the OperationalError that sqlite3 raises for a text that is not valid UTF-8."""
 
 
 def damaged(path: Path, fact: str) -> InputError:

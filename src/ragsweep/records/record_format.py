@@ -46,7 +46,7 @@ FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""Text columns that depend on the config; other text, and the evidence count, belong to the golden set."""
+"""Columns of text or flags that depend on the config; other text and flags, and SHARED, belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
 """Columns of the golden set that are neither text nor flags."""

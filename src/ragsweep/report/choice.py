@@ -19,9 +19,9 @@ WORDS = {
 }
 """Cost metric -> its unit in a sentence."""
 SURE = 0.999
-"""Probability above which the sentence omits the loss."""
+"""Probability above which a sentence omits the expected loss, and gives only this bound of the probability."""
 NOTABLE = 1.5
-"""Minimum ratio between two costs for a sentence."""
+"""Minimum ratio of two costs that a sentence mentions."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:

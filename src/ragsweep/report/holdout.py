@@ -9,7 +9,7 @@ from ragsweep.report.numbers import signed
 from ragsweep.stats.holdout_gap import Gap
 
 SHORT_LIST = 10
-"""Maximum number of configs on the holdout without a remark: choosing among more is a search."""
+"""Maximum number of configs on the holdout without a warning: choosing among more is a search."""
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:

@@ -7,7 +7,7 @@ from ragsweep.core.results import Summary
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
-"""Rounding tolerance of a mean of equal scores."""
+"""Size up to which a difference of two means is only a rounding error."""
 LARGEST = math.log(sys.float_info.max)
 """The logarithm of the largest float."""
 

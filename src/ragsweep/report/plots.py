@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
-"""Maximum configs for three panels per row; beyond, six narrow panels per row, with the names only once."""
+"""Maximum number of configs for three panels per row; charts of more configs have six narrow panels per row."""
 
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name

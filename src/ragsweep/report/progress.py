@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORTH_A_LINE = 1.0
 """Minimum duration of a finished stage, in seconds, for it to be printed."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
-"""Seconds until a running stage is shown, and between its lines without bars."""
+"""Seconds until a running stage is shown, and between its lines if there are no bars."""
 TICK = 0.5
 
 UNITS = {"rerank": "pairs of question and chunk"}

@@ -23,7 +23,7 @@ MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
-"""Parts of metric names that narrow tables omit, because the cells have the unit."""
+"""Parts of metric names that narrow headings omit: prefixes of families, and the unit, which the cells have."""
 
 
 class SweepTable(NamedTuple):

@@ -15,7 +15,7 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""Return the price of a model's usage; NaN if it is unknown."""
+"""A function that returns the price of a model's usage; NaN if it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ragsweep_golden.sets.entries import METHODS
 
 RETRIEVED = 5  # number of other passages that a model gets
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
-"""Answers questions from passages; None if the call failed."""
+"""Answers (question, passages) pairs with a model; an answer is None if its call failed."""
 
 
 class Admission(NamedTuple):

@@ -18,7 +18,7 @@ from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
-"""Profiles: chosen by the entries, for hand-written sets, for generated sets, and with all gates."""
+"""Profiles for hand-written and generated sets, AUTO, which chooses one by the entries, and FULL, with all gates."""
 PROFILES = (HAND, GENERATED, FULL)
 
 GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))

@@ -49,7 +49,7 @@ UNSERVED = frozenset({
 """Requirements of ragsweep that are not needed to answer a question."""
 
 PACKAGES = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving, optuna_sweeper)]
-"""The packages that a model contains: the served code and all of ours that it imports."""
+"""The packages that a model contains: the served code and the packages of this project that it imports."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains its chunks and indexes, so nothing is
 embedded again, and it runs on a machine without the store. With --alias the alias moves to the new version if the

@@ -12,7 +12,7 @@ from ragsweep.stats.comparable import factors
 
 FORMAT = "ragsweep.history/1"
 SHOWN = 8
-"""Characters of a digest."""
+"""Number of characters of a digest that are shown."""
 
 NOTE = (
     "The best config of each sweep by its mean; bars are 95 % intervals. Each best of several looks better than it is,"

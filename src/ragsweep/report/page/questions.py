@@ -14,7 +14,7 @@ MOST_QUESTIONS = 2_000
 LONGEST = 4_000
 """Maximum characters of a text, about a page; longer texts are truncated."""
 MOST_TEXT = 3_000_000
-"""Maximum total bytes of all chunks' texts."""
+"""Maximum total size of all chunks' texts, in bytes."""
 
 
 def browse(
