@@ -33,9 +33,9 @@ def check_language(language: str, part: str = "chunker") -> None:
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Split a text into sentences, each including its trailing white space, so that they cover the whole text.
+    """Return the spans of a text's sentences, each with its trailing white space; together they cover the whole text.
 
-    A line without a full stop does not end a sentence, but a blank line does.
+    A line break alone does not end a sentence, but a blank line does.
     """
     starts = [0, *_starts(encodable(text), language)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
