@@ -60,7 +60,7 @@ class Judge(Protocol):
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return, as the reply's value, a list of numbers for each text; empty for a blank one. Raises CallFailed."""
+        """Return a reply whose value is one list of numbers per text, empty for a blank text. Raises CallFailed."""
 
 
 @cache

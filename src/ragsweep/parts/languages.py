@@ -81,7 +81,7 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Lower the case, remove accents and soft hyphens, and replace ligatures and typographic signs with ASCII.
+    """Convert to lower case, remove accents and soft hyphens, and replace ligatures and typographic signs with ASCII.
 
     ``Œuvre été`` becomes ``oeuvre ete``.
     """

@@ -109,7 +109,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the tokenizer file that is named, or that a named folder or model has. Raises ConfigError without one."""
+    """Return the path of a tokenizer file, or of the one in a folder or model. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")

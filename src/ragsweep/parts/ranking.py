@@ -110,7 +110,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Replace every ranking with padding from the first chunk whose running total of tokens exceeds ``budget``.
+    """Pad every ranking from the first chunk with which its total number of tokens exceeds ``budget``.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """

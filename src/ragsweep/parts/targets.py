@@ -58,7 +58,7 @@ class Target:
                 raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Return the verdict and the band of a metric, and whether its whole interval has the same verdict."""
+        """Evaluate a metric; the result is ``sure`` unless the metric's 95 % interval contains the threshold."""
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
         def reaches(limit: float, value: float = summary.value) -> bool:
@@ -83,7 +83,7 @@ class Target:
 class Drop:
     """Warn if a metric drops too far below a reference, such as a value observed in production.
 
-    It is meant for metrics whose lower values are worse, or may be.
+    It is meant for metrics whose lower values are, or may be, worse.
 
     Args:
         share: The permitted drop as a proportion of the reference, above 0 and below 1.

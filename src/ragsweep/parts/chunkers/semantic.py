@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; every sentence is embedded once, except in documents of one sentence."""
+        """Return the spans of all chunks; every sentence is embedded once, except in documents of one sentence."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:
