@@ -46,7 +46,7 @@ class CrossEncoder(LocalModel):
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded as configured, or is not a reranker; loads nothing."""
+        """Raise ConfigError like ``LocalModel.check``, and for a model that is not a reranker with one output."""
         super().check()
         config = self._config()
         architecture = (config.get("architectures") or ["nothing"])[0]
