@@ -29,11 +29,11 @@ APOSTROPHES = str.maketrans("\u2018\u2019\u02bc", "'''")
 class Prompt:
     """Templates with placeholders in braces (``{question}``); a literal brace is written twice.
 
-    ``system`` may contain ``{fence}`` and ``{refusal}`` (the first of ``refusals``), ``question`` ``{passages}``,
-    ``{question}`` and ``{fence}``, ``passage`` ``{number}`` (from 1), ``{name}``, ``{text}`` and ``{fence}``. The fence
-    is a hash of question and passages, so that no passage can contain it, and equal requests have equal prompts.
-    Without passages, ``system_alone`` replaces ``system`` and the bare question replaces ``question``. If ``citations``
-    is true, ``passage`` must contain ``{number}``.
+    The placeholders are ``{fence}`` and ``{refusal}`` (the first of ``refusals``) in ``system``; ``{refusal}`` in
+    ``system_alone``; ``{passages}``, ``{question}`` and ``{fence}`` in ``question``; ``{number}`` (from 1), ``{name}``,
+    ``{text}`` and ``{fence}`` in ``passage``. The fence is a hash of question and passages, so that no passage can
+    contain it, and equal requests have equal prompts. Without passages, ``system_alone`` replaces ``system`` and the
+    bare question replaces ``question``. If ``citations`` is true, ``passage`` must contain ``{number}``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
