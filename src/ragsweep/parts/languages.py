@@ -57,22 +57,22 @@ _SCRIPTS = {
     "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
     "zh": re.compile("[\u3400-\u9fff]"),
 }
-"""Characters of scripts -> their most frequent language; Chinese after Japanese, which shares its characters."""
+"""The main language of a script -> the script's characters; Japanese precedes Chinese, as it also uses Chinese ones."""
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
-"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian."""
+"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian that Russian lacks."""
 
 _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
-"""Letters of Persian and Urdu."""
+"""Letters of Persian and Urdu that Arabic lacks."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The minimum share of those characters among the letters: a Chinese or Japanese character is half a word."""
+"""The minimum share of a script's characters among a text's letters; low for Chinese and Japanese, with short words."""
 
 _LEAST_SCORE = 1.5
 """The minimum score of a detected language, where a stop word unique to a language scores 1."""
 
 _LEAST_RATIO = 1.3
-"""The minimum ratio of the best language's score to the next."""
+"""The minimum ratio of the highest score of a language to the second highest."""
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)

@@ -11,7 +11,7 @@ import numpy as np
 
 OPSET = 17
 ATTENTION = "ragsweep_onnx"
-"""The name under which transformers calls the attention below."""
+"""The name under which ``_register_attention`` registers its attention in transformers."""
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)

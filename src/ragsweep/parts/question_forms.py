@@ -12,7 +12,7 @@ _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Maximum words of a text, without stop words and question mark, that counts as keywords."""
+"""Maximum number of words of a text that counts as keywords; it also has no stop words and no question mark."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"

@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""The key of the targets by which a missed target sets the exit status."""
+"""The key of the config group ``targets`` that makes a missed target set the exit status."""
 
 
 class TargetRule(Protocol):

@@ -18,7 +18,7 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 WITH_TOKENS = "use a transformer, such as embedder=minilm, or reranker=cross_encoder"
-"""The way out if a model has no token vectors, which only late interaction needs."""
+"""The remedy in messages for a model without token vectors, which only late interaction needs."""
 
 COUNTED_AT_ONCE = 1024
 """Number of texts tokenised at a time to count their tokens."""

@@ -17,7 +17,7 @@ from ragsweep.parts.limits import check_at_least
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Minimum bits per piece: faiss needs at least 8 means to search."""
+"""Minimum bits per piece: with fewer than 8 means, faiss cannot search pieces of two values."""
 
 A_MEAN = 64
 """Maximum training vectors per mean: 256 take three times as long without better results."""

@@ -16,7 +16,7 @@ ARCHITECTURE = "ForSequenceClassification"
 """Suffix of a reranker's class; other models would get a randomly initialised head."""
 
 DECIMALS = 4
-"""Decimal digits of a score: the sixth depends on the batch."""
+"""Digits of a score after the decimal point; the sixth depends on the other pairs of its batch."""
 
 
 @dataclass(eq=False)
