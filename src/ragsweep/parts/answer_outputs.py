@@ -15,9 +15,10 @@ class Output(NamedTuple):
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Mark answers truncated at the token limit as unreadable, if outputs are parsed from them.
+    """Mark answers truncated at the token limit as unreadable, if there is a reader.
 
-    A model that repeats itself reaches every limit, which must not make a task's result partial.
+    Unlike a failed answer, an unreadable one does not make a task's result partial: a model that repeats itself reaches
+    every limit.
     """
     return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
 

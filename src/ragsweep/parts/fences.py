@@ -1,7 +1,7 @@
 """Fence text under judgement, so that a prompt marks it as data and nothing inside can close the fence.
 
-The tag is a keyed hash of the fenced text: unlike a random tag, it makes prompts, and with them the addresses of stored
-judgements, the same in every process.
+A tag contains a keyed hash of the fenced text. Unlike a random tag, it is the same in every process, and so are the
+prompts and the addresses of stored judgements.
 """
 
 import hashlib
@@ -31,10 +31,10 @@ the material; leave them out of what you quote.
 
 
 def fence(text: str) -> str:
-    """Put a text between two tags that it cannot contain; equal texts get equal fences.
+    """Return a text between two tags that it cannot contain; equal texts get equal tags.
 
-    Anything in the text that resembles a tag loses its opening bracket. A text with its own tag would be a fixed point
-    of a 96-bit hash, and is neutralised as well.
+    The tags contain a 96-bit hash of the unchanged text. Everything in the text that resembles any tag is neutralised
+    (see :func:`neutralise`).
     """
     data = text.encode("utf-8", "surrogatepass")
     tag = f"{_WORD}{hashlib.blake2b(data, digest_size=_HASH, key=_KEY).hexdigest()}"
@@ -42,12 +42,12 @@ def fence(text: str) -> str:
 
 
 def unfence(text: str) -> str:
-    """Remove the tags that a judge copied into its reply."""
+    """Remove all fence tags from a judge's reply, into which it may have copied them."""
     return _TAG.sub("", text)
 
 
 def neutralise(text: str) -> str:
-    """Replace the opening bracket of everything that resembles a tag by "(".
+    """Replace the opening bracket of everything that resembles a tag with "(".
 
     A tag is also recognised if it has other brackets, homoglyphs, capitals or escapes, or white space or invisible
     characters between its letters.
@@ -66,7 +66,10 @@ def has_lookalike(text: str) -> bool:
 
 
 def _opens(text: str, start: int) -> bool:
-    """Return whether ``data-`` or ``/data-`` follows, ignoring white space and invisible characters."""
+    """Return whether the text from ``start`` begins with ``data-``, after at most three slashes.
+
+    White space and invisible characters are ignored; homoglyphs count as the characters that they resemble.
+    """
     matched = slashes = 0
     for position in range(start, len(text)):
         if text[position].isspace() or is_invisible(text[position]):
@@ -82,7 +85,7 @@ def _opens(text: str, start: int) -> bool:
 
 
 def printable(text: str) -> str:
-    """Replace unpaired surrogates, which no service accepts, by the replacement character."""
+    """Replace surrogates, which UTF-8 cannot encode and services reject, with replacement characters (U+FFFD)."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _HALF.search(text) else text
 
 
@@ -100,7 +103,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character is invisible or an accent: format and control characters, marks, fillers."""
+    """Return whether a character is invisible (a format or control character, a filler) or a mark such as an accent."""
     return (
         unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
         or character in _INVISIBLE
@@ -111,7 +114,8 @@ def is_invisible(character: str) -> bool:
 def fold_character(character: str) -> str:
     """Return a character in lower case, as the ASCII characters that it resembles, if any.
 
-    Unicode's compatibility decomposition (NFKD) is followed by a small table, not by the complete list of confusables.
+    Unicode's compatibility decomposition (NFKD) is followed by a small table of homoglyphs, which contains only some of
+    Unicode's list of confusables.
     """
     if character < "\x7f":
         return character.lower()

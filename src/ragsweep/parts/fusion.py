@@ -3,8 +3,8 @@
 The rankings are called legs; a chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order,
 so that fusion does not depend on the order of the legs; the result is float32.
 
-The shares of all legs, the terms of these sums, are in one dense table with a column for each distinct chunk of a
-question: a fusion is one addition over the table, and one sort.
+A leg's share is its term in the sum of a chunk. The shares of all legs are in one dense table, with a column for each
+distinct chunk of a question, so that a fusion needs one addition over the table and one sort.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ def reciprocal_rank(
     """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it, ranks from 1.
 
     Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
-    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1). The result has ``depth`` ranks.
+    methods", SIGIR 2009, with k = 60 and no weights. Without ``weights`` all are 1. The result has ``depth`` ranks.
     """
     shares = []
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
@@ -108,7 +108,7 @@ def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, 
 
 
 def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
-    """Divide; if the scale is 0, every found chunk gets 1."""
+    """Divide ``above`` by ``scale``; if the scale is 0, every chunk gets 1. Padding gets 0."""
     normal: Doubles = is_chunk.astype(np.float64)
     np.divide(above, scale, where=is_chunk & (scale > 0), out=normal)
     return normal
@@ -129,7 +129,7 @@ def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -
     candidates = np.full((len(positions), int(column.max(initial=-1)) + 1), NO_CHUNK, dtype=np.int32)
     candidates[row, column] = positions
 
-    cells = np.empty_like(column)  # of each place of each leg, in the table as one row
+    cells = np.empty_like(column)  # index of each rank of each leg into the flattened table
     cells[row, origin] = column + row * candidates.shape[1]
     cells += np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
     table = np.zeros((len(rankings), *candidates.shape))
@@ -149,7 +149,10 @@ def _sum(table: Doubles) -> Doubles:
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return one weight per leg. Raises ConfigError without legs, for other names, if any is negative or all are 0."""
+    """Return the weight of each leg, in the order of ``legs``.
+
+    Raises ConfigError if there are no legs, the names differ, a weight is negative or NaN, or all weights are 0.
+    """
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
     if set(weights) != set(legs):

@@ -39,39 +39,40 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """A judge: replies to prompts by a response schema, and embeds texts."""
+    """A judge: replies to prompts in the form of a response schema, and embeds texts."""
 
     @property
     def samples(self) -> int:
-        """Number of samples of each judgement, which is their mean."""
+        """Number of times that each judgement is requested; the judgement is the mean."""
 
     @property
     def fence(self) -> bool:
         """Whether text under judgement is fenced in prompts."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` is whether it needs embeddings."""
+        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` is true if the metric needs them."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Return a reply to a prompt that conforms to the schema. Raises CallFailed if there is none.
+        """Return a reply that conforms to the schema. Raises CallFailed if there is none.
 
-        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with this prompt in it.
+        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with the same prompt in
+        this sample.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Embed texts; the value is a list of vectors (lists of numbers), empty for blank texts. Raises CallFailed."""
+        """Return a reply whose value is one list of numbers per text, empty for a blank text. Raises CallFailed."""
 
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Derive from a pydantic model a response schema that forbids further fields; binary fields are 0 or 1."""
+    """Return the response schema of a pydantic model: all fields required, no others, binary fields 0 or 1."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )
 
 
 def parse_reply(text: str, model: Any) -> Any:
-    """Parse a reply by a pydantic model; the whole reply must be one JSON value, optionally in a code block.
+    """Parse a reply with a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
     The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``. Raises
     ValueError if the reply does not conform, for instance "0.9", true or 7 for a binary field.
@@ -92,7 +93,7 @@ def parse_reply(text: str, model: Any) -> Any:
 
 def reasons_given(value: Any) -> Iterator[str]:
     """Yield every reason in a reply, with the judged text before it and the decision after it, if there are any."""
-    value = value.model_dump() if hasattr(value, "model_dump") else value  # pydantic's, which is slow to import
+    value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
     if isinstance(value, list):
         for item in value:
             yield from reasons_given(item)

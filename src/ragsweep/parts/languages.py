@@ -57,22 +57,22 @@ _SCRIPTS = {
     "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
     "zh": re.compile("[\u3400-\u9fff]"),
 }
-"""Characters of scripts -> their most frequent language; Chinese after Japanese, which shares its characters."""
+"""The main language of a script -> the script's characters; Japanese precedes Chinese, as it also uses Chinese ones."""
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
-"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian."""
+"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian that Russian lacks."""
 
 _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
-"""Letters of Persian and Urdu."""
+"""Letters of Persian and Urdu that Arabic lacks."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The minimum share of those characters among the letters: a Chinese or Japanese character is half a word."""
+"""The minimum share of a script's characters among a text's letters; low for Chinese and Japanese, with short words."""
 
 _LEAST_SCORE = 1.5
 """The minimum score of a detected language, where a stop word unique to a language scores 1."""
 
 _LEAST_RATIO = 1.3
-"""The minimum ratio of the best language's score to the next."""
+"""The minimum ratio of the highest score of a language to the second highest."""
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -81,17 +81,20 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Remove case, accents, soft hyphens and typographic signs: ``Œuvre été`` becomes ``oeuvre ete``."""
+    """Convert to lower case, remove accents and soft hyphens, and replace ligatures and typographic signs with ASCII.
+
+    ``Œuvre été`` becomes ``oeuvre ete``.
+    """
     if text.isascii():
         return text.lower()
-    # Twice each: decomposition can give a capital (㎒), and case folding a letter that decomposes.
+    # Both steps run twice: decomposition can yield a capital (㎒), and case folding a letter that decomposes.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
     return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 
 def language_code(label: str) -> str:
-    """Return the two-letter code of a label such as ``fr``, ``fr-CA`` or ``French``; empty if not in STOP_WORDS."""
+    """Return the code in STOP_WORDS of a label such as ``fr``, ``fr-CA`` or ``French``; empty if there is none."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
@@ -112,7 +115,7 @@ def script_language(text: str) -> str:
 def detect_language(text: str) -> str:
     """Return the two-letter code of a text's language, detected by its stop words; empty if undecided.
 
-    A stop word that several languages share counts an equal part for each of them.
+    A stop word that n languages share adds 1/n to the score of each.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in words(fold(text)):
@@ -125,8 +128,8 @@ def detect_language(text: str) -> str:
 def content_words(text: str, language: str = "") -> frozenset[str]:
     """Return the folded words of a text that are not stop words of its language.
 
-    Single letters do not count, unless each character of their script is a word. If ``language`` is empty, it is
-    detected, with English as fallback.
+    Single letters are excluded, unless each character of their script is a word; single digits are included.
+    ``language`` is a code in STOP_WORDS; if it is empty, the language is detected, with English as fallback.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(

@@ -22,10 +22,10 @@ LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
 class LocalModel:
-    """Base class of parts that run a model on this machine: locate, check and load it.
+    """Base class of parts that run a model on this machine; it locates, checks and loads the model.
 
-    Addresses of results contain the hashes of the model's files and the dtype that it runs in (``fingerprint``), not
-    the settings ``model`` and ``dtype``.
+    Addresses of results contain the hashes of the model's files and its compute dtype (``fingerprint``), not the
+    settings ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -44,7 +44,7 @@ class LocalModel:
     download: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        """Omit loaded models: a worker that receives the part loads them itself."""
+        """Return the attributes without cached properties: a worker process that receives the part loads the model."""
         own = type(self)
         return {
             name: value
@@ -53,7 +53,10 @@ class LocalModel:
         }
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded as configured; loads nothing."""
+        """Raise ConfigError for invalid settings, and for missing or unsuitable model files; does not load the model.
+
+        The files of a hub model are downloaded if ``download`` is set and they are missing.
+        """
         self._check_device()
         self._resolved_dtype()
         longest = self._longest_input
@@ -78,7 +81,7 @@ class LocalModel:
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The model's number of positions in tokens, if its config states it."""
+        """The model's maximum input length in tokens, as stated in its config.json; None if it is not stated."""
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
@@ -90,9 +93,9 @@ class LocalModel:
             raise ConfigError(f"{self.KEY}.device is {self.device!r}; choose auto, cpu, cuda, cuda:1, mps or xpu")
 
     def _usable_device(self) -> str | None:
-        """Return the configured device, None for "auto". Raises ConfigError if torch has no such device here.
+        """Return the configured device, or None for "auto". Raises ConfigError if torch cannot use it on this machine.
 
-        A plan is made without this check: the machine that makes it need not be the one that computes.
+        ``check`` does not call this method: a sweep may be planned on a machine without the device.
         """
         if self.device == "auto":
             return None
@@ -109,7 +112,7 @@ class LocalModel:
         return self.device
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
-        """Load the model with a class of sentence-transformers."""
+        """Load the model with ``load``, a class of sentence-transformers. Raises ConfigError if that fails."""
         folder, dtype = self._folder(), self._resolved_dtype()
         import torch
 
@@ -133,7 +136,10 @@ class LocalModel:
 
 
 def silence_libraries() -> None:
-    """Silence the log and progress bars of transformers and sentence-transformers, for the rest of the process."""
+    """Log only errors of transformers and warnings of sentence-transformers, and hide transformers' progress bars.
+
+    The settings apply to the rest of the process.
+    """
     from transformers.utils import logging as transformers_logging
 
     logging.getLogger("sentence_transformers").setLevel(logging.WARNING)

@@ -57,13 +57,13 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if there is no file, or another JSON value in it."""
+    """Return the object in a JSON file; empty for a missing file or another value. Raises ConfigError if not JSON."""
     content = _read_json(path)
     return content if isinstance(content, dict) else {}
 
 
 def _read_json(path: Path) -> Any:
-    """Return the value in a JSON file; None if there is no file. Raises ConfigError for other content."""
+    """Return the value in a JSON file; None if there is no file. Raises ConfigError if the content is not JSON."""
     try:
         return json.loads(path.read_text("utf-8")) if path.is_file() else None
     except ValueError as fault:
@@ -73,8 +73,8 @@ def _read_json(path: Path) -> Any:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is its config key, for messages. A hub id is looked up in the local hub cache, and downloaded
-    only if ``download`` is set. Raises ConfigError if the model does not exist, if its weights are not safetensors
+    ``key`` is the config key of ``model``, for messages. A hub id is looked up in the local hub cache, and downloaded
+    only if ``download`` is set. Raises ConfigError if the model is not found, if its weights are not safetensors
     (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
@@ -91,8 +91,8 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
     """Return the paths of a packaged model's files, in the order of ``digests``.
 
-    ``digests`` maps each path in the package to its expected SHA-256, ``requirement`` is what pip installs. The package
-    is not imported. Raises ConfigError if it is not installed, or a file is missing or has another digest.
+    ``digests`` maps each path in the package to its expected SHA-256; messages name ``requirement`` as the argument of
+    pip install. Raises ConfigError if the package is not installed, or a file is missing or has another digest.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -109,7 +109,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return a tokenizer's file: the named one, or that of a folder or model. Raises ConfigError if there is none."""
+    """Return the path of a tokenizer file, or of the one in a folder or model. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -123,8 +123,8 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 def facts(folder: Path) -> Mapping[str, str]:
     """Return a hash of a model's weights, and one of the files that define its tokenizer, architecture and pooling.
 
-    Excluded are weights that the libraries never read, notes on training data, and ``*.txt`` files next to a
-    tokenizer.json: it contains the vocabulary, and some copies of a model lack these files.
+    Weights that the libraries never read and notes on training data are excluded. So are ``*.txt`` files next to a
+    tokenizer.json, which contains the vocabulary: some copies of a model lack the ``*.txt`` files.
     """
 
     def hashed(paths: Iterable[Path]) -> str:
@@ -144,10 +144,10 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Return the dtype to compute in: for ``auto`` the fastest on a CPU that ranks like float32, on a GPU float32.
+    """Return the dtype to compute in; ``auto`` is float32 on a GPU, and on a CPU the fastest that ranks like float32.
 
-    ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
-    and for int8 if the model or the device does not support it.
+    ``weights`` is the model's weights file, or None if the part does not support int8. Raises ConfigError for an
+    unknown dtype, and for int8 if the part or the device does not support it.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -165,10 +165,10 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 
 
 def fastest_dtype(flags: Set[str]) -> str:
-    """Return the fastest dtype on a CPU with these flags that ranks like float32: SciFact's nDCG@10 within .002.
+    """Return the fastest dtype that ranks like float32 (SciFact's nDCG@10 within .002) on a CPU with these flags.
 
-    This is bfloat16 with matrix units (AMX), and int8 with 8-bit dot products (``avx512_vnni``). Other CPUs were not
-    measured (by benchmarks/embed.py): for them, float32 is the safe choice.
+    This is bfloat16 with matrix units (AMX), and int8 with 8-bit dot products (``avx512_vnni``). It is float32 on other
+    CPUs, on which benchmarks/embed.py has not been run.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -197,7 +197,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Raise any exception of a library that loads a model as a ConfigError with the first line of its message."""
+    """Convert any exception that is raised while a library loads a model to a ConfigError with its first line."""
     try:
         yield
     except Exception as fault:
@@ -230,7 +230,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, fact: str) -> None:
-    """Reject a model unless its weights are files that the libraries load by name, none of them a pickle."""
+    """Raise ConfigError unless a model has weights, all in *.safetensors files in the folders of their modules."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
@@ -251,7 +251,7 @@ def _check_weights(folder: Path, fact: str) -> None:
 
 
 def _check_code(folder: Path, fact: str) -> None:
-    """Reject models that would run or download code: modules not from the library, and kernels from the hub."""
+    """Raise ConfigError for a model that would run or download code: modules of other packages, kernels of the hub."""
     types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
@@ -268,7 +268,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List the files from which the libraries load the weights of one module, in their order of preference."""
+    """List the files from which the libraries load a module's weights: the configured one, WEIGHTS, or all in INDEX."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
@@ -292,7 +292,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: its own, those in modules.json, and those of a router."""
+    """List the folders of a model's modules: the model's own folder, those in modules.json, and all inside routers."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

@@ -11,7 +11,7 @@ import numpy as np
 
 OPSET = 17
 ATTENTION = "ragsweep_onnx"
-"""The name under which transformers calls the attention below."""
+"""The name under which ``_register_attention`` registers its attention in transformers."""
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
@@ -43,7 +43,8 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     """Export a transformer as an ONNX model that reads one whole text, and compare the two.
 
     Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``. Attention
-    is one operator if that gives the model's values, else it is decomposed. Raises ValueError if neither does.
+    is exported as one operator if the graph then returns the model's values, else as several. Raises ValueError if
+    neither graph returns them.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -64,9 +65,9 @@ def quantise(graph: Any, steps: int) -> Any:
     """Replace, in place, products with constant matrices by products of 8-bit integers; the rest stays float32.
 
     Weights are integer multiples, -``steps`` to ``steps``, of a scale per column. Activations have a scale and a zero
-    point for the whole text, determined at run time. If only one product reads them, each token's activations are first
-    divided by their largest absolute value, and the product is multiplied by it, because the activations of some tokens
-    are twenty times those of others. Sums are exact in int32.
+    point for the whole text, determined at run time. If only one product reads them, the activations of each token are
+    first divided by their largest absolute value, and the product is multiplied by this value, because the activations
+    of some tokens are twenty times as large as those of others. Sums are exact in int32.
     """
     from onnx import numpy_helper
 
@@ -101,7 +102,10 @@ def _is_product(node: Any, weights: Mapping[str, Any]) -> bool:
 
 
 def _quantise_activations(source: str, *, by_token: bool) -> list[Any]:
-    """Make ``source/int8``, ``source/scale`` and ``source/zero``, and with ``by_token`` the sizes ``source/size``."""
+    """Return the nodes that compute ``source/int8``, ``source/scale`` and ``source/zero``.
+
+    With ``by_token`` they also compute ``source/size``, each token's largest absolute value.
+    """
     from onnx.helper import make_node
 
     outputs = [f"{source}/int8", f"{source}/scale", f"{source}/zero"]
@@ -128,7 +132,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix in integer steps, and the step size by column."""
+    """Return a matrix in int8, as multiples of a step per column, and the steps (columns,)."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
@@ -194,7 +198,7 @@ def session_of(graph: bytes) -> Any:
 
 
 def _ids(length: int) -> Any:
-    """Return a text with a number of tokens, using ids that every vocabulary has."""
+    """Return the token ids (1, length) of an artificial text, using only ids that every vocabulary has (3 to 9)."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]

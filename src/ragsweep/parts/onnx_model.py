@@ -102,7 +102,7 @@ def _digest(graph: bytes, name: str) -> bytes:
 
 
 class Int8Forward:
-    """Replace a transformer's ``forward``: run each text of a batch alone, in parallel on all cores."""
+    """A replacement for a transformer's ``forward`` that runs each text of a batch alone, in parallel threads."""
 
     def __init__(self, graph: bytes, output: str) -> None:
         import torch
@@ -113,7 +113,7 @@ class Int8Forward:
         self._threads = torch.get_num_threads()
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
-        """Return the output by its name: (texts, classes), or (texts, tokens, dimension), zero at padding."""
+        """Return the named output: logits (texts, classes), or vectors (texts, tokens, dimension), 0 at padding."""
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
         kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
         longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()

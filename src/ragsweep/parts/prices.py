@@ -38,7 +38,7 @@ class Prices:
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:
-        """Return the prices of a million input and output tokens; None for an unknown model."""
+        """Return the prices of a million input tokens and of a million output tokens; None for an unknown model."""
         matching = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
         if not matching:
             return None

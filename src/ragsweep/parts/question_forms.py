@@ -12,7 +12,7 @@ _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Maximum words of a text, without stop words and question mark, that counts as keywords."""
+"""Maximum number of words of a text that counts as keywords; it also has no stop words and no question mark."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -35,7 +35,7 @@ _PHRASES: Mapping[str, str] = {
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Return by language the forms with the words of each phrase, longest phrases first."""
+    """Return for each language the pairs of a form and the words of one of its phrases, longest phrases first."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for form, text in _PHRASES.items():
         for part in text.split(";"):
@@ -48,10 +48,10 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of a question: that of the first matching phrase of its language, else keywords or other.
+    """Return the form of a question by the first phrase of its language that it contains, else KEYWORDS or OTHER.
 
-    The language is detected; if that fails, it is English. Phrases of yes/no questions count only at the beginning of
-    the text.
+    The language is detected, with English as fallback. Phrases of yes/no questions count only at the beginning of the
+    text.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

@@ -44,7 +44,7 @@ def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
-    """Return the first columns of every row by descending score, ties by column."""
+    """Return the columns of the ``depth`` highest scores of every row, best first, ties by column."""
     bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
     flips = bits >> 31
     flips &= 0x7FFFFFFF
@@ -73,8 +73,8 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
     """Replace chunks by the larger chunks that contain them, each once, at the rank and score of its best chunk.
 
-    ``wide`` (questions, depth) are the positions of the containing chunks, and ``chunks`` is their address.
-    The rankings keep their depth, and are padded.
+    ``wide`` (questions, depth) has the positions of the containing chunks, NO_CHUNK at padding, and ``chunks`` is the
+    address of their chunking. The rankings keep their depth, and are padded.
     """
     order = np.argsort(wide, axis=1, kind="stable")
     ordered = np.take_along_axis(wide, order, axis=1)
@@ -88,14 +88,15 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Replace chunks that score below ``least`` by padding."""
+    """Replace chunks that score below ``least`` with padding."""
     return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
-    """Remove documents from rankings; later chunks move up, and the rankings keep their depth, padded.
+    """Remove documents from rankings; later chunks move up, and the rankings are padded to their depth.
 
-    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) those to drop from each ranking.
+    ``document`` (chunks,) is the document of every chunk; ``dropped`` (questions,) lists the documents to remove from
+    each ranking.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)
@@ -109,7 +110,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """In every ranking, replace the first chunk that exceeds ``budget`` tokens in total, and later ones, by padding.
+    """Pad every ranking from the first chunk with which its total number of tokens exceeds ``budget``.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """
@@ -118,14 +119,14 @@ def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) ->
 
 
 def pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
-    """Replace chunks that are not kept (questions, depth or 1) by padding; failed rankings stay failed."""
+    """Replace chunks with padding where ``kept`` (questions, depth or 1) is false; failed rankings stay failed."""
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
     padded = Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
     return mark_failed(padded, rankings.failed)
 
 
 def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
-    """Replace the rankings of questions whose search failed (questions,) by padding with the score NaN."""
+    """Replace the rankings of questions whose search ``failed`` (questions,) with padding that scores NaN."""
     if not failed.any():
         return rankings
     positions = np.where(failed[:, None], np.int32(NO_CHUNK), rankings.positions)

@@ -38,17 +38,17 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Return a reranker's settings for the use of its scores: those that its traits declare, and ``candidates``."""
+    """Return the ``candidates`` of a reranker, and its other settings that the trait ``reordering`` names."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
 
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
-    """Reorder the head of every ranking, its first ``candidates``; ties keep their order, as do the later chunks.
+    """Reorder the head of every ranking, its first ``candidates``; ties and the chunks after the head keep their order.
 
-    With ``min_score``, the later chunks are dropped, and those of the head that score less.
-    ``scores`` (pairs,) are those of the candidates of all rows, row by row, without padding. The returned scores are
-    those that determine the order: the reranker's, or the mixed scores, and after the head the first stage's.
+    With ``min_score``, chunks of the head that score less and all chunks after the head are dropped. ``scores``
+    (pairs,) has the reranker's scores of all heads, row by row, without padding. The returned scores determine the
+    order: in the head the reranker's or the mixed scores, after the head the first stage's.
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

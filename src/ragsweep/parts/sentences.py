@@ -20,7 +20,7 @@ LANGUAGES = {
 """Languages with rules for sentences, and their codes."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
-"""White space of more than one byte: sentencex 1.0.32 stops if it precedes a full stop."""
+"""White space of more than one byte: sentencex 1.0.32 can panic if it precedes a full stop."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
 """An abbreviation that does not end a French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
@@ -33,9 +33,9 @@ def check_language(language: str, part: str = "chunker") -> None:
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Split a text into sentences, each including its trailing white space, so that they cover the whole text.
+    """Return the spans of a text's sentences, each with its trailing white space; together they cover the whole text.
 
-    A line without a full stop does not end a sentence, but a blank line does.
+    A line break alone does not end a sentence, but a blank line does.
     """
     starts = [0, *_starts(encodable(text), language)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))

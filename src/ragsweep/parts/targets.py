@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""The key of the targets by which a missed target sets the exit status."""
+"""The key of the config group ``targets`` that makes a missed target set the exit status."""
 
 
 class TargetRule(Protocol):
@@ -49,7 +49,7 @@ class Target:
     ideal_improvement: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a number that is not finite, and for a band without one."""
+        """Raise ConfigError for a number that is not finite, and for a band whose value is not a finite number."""
         for key in ("threshold", "good", "fair", "ideal", "improvement", "ideal_improvement"):
             if not math.isfinite(getattr(self, key) or 0):
                 raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")
@@ -58,7 +58,7 @@ class Target:
                 raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Evaluate a measured metric."""
+        """Evaluate a metric; the result is ``sure`` unless the metric's 95 % interval contains the threshold."""
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
         def reaches(limit: float, value: float = summary.value) -> bool:
@@ -83,10 +83,10 @@ class Target:
 class Drop:
     """Warn if a metric drops too far below a reference, such as a value observed in production.
 
-    It is meant for metrics of which lower values are worse, or may be.
+    It is meant for metrics whose lower values are, or may be, worse.
 
     Args:
-        share: The permitted drop as a proportion of the reference, 0 to 1.
+        share: The permitted drop as a proportion of the reference, above 0 and below 1.
         reference: The value to compare with; None: no evaluation.
         action: Suggested action after a drop.
     """
@@ -101,7 +101,7 @@ class Drop:
             raise ConfigError(f"share must be above 0 and below 1, got {self.share:g}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Evaluate a measured metric."""
+        """Return a warning if the metric is below the lowest permitted value; "not judged" without a reference."""
         if self.reference is None:
             return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
         lowest = self.reference - self.share * abs(self.reference)
@@ -109,7 +109,7 @@ class Drop:
 
 
 def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:
-    """Evaluate every metric that has a target; a metric that this config does not measure is "not judged"."""
+    """Evaluate every metric that has a target; a metric that is missing in ``summaries`` or NaN is "not judged"."""
     results = []
     for name, target in targets.items():
         if name not in summaries:
@@ -134,6 +134,6 @@ def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of targets that are met, and of those that were evaluated."""
+    """Return the number of targets that are met without a warning, and the number that were evaluated."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

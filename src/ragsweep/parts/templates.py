@@ -1,4 +1,4 @@
-"""Texts with the fields of a task's case in braces: ``{input}``; a literal brace is doubled."""
+"""Templates: texts with fields of a task's case in braces, such as ``{input}``; a literal brace is doubled."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,10 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a value that is not a string is written as JSON. Raises ConfigError for an unknown field."""
+    """Fill in a template; a value that is not a string is written as JSON.
+
+    Raises ConfigError for an unknown field and for an invalid template.
+    """
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
@@ -36,9 +39,9 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
+    """Fill in every text in nested mappings and lists; a text that is a single placeholder becomes the field's value.
 
-    Raises ConfigError for an unknown field.
+    Raises ConfigError for an unknown field and for an invalid template.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""The tokenizer that measures contexts, the same for all configs: a token is a word or a single punctuation mark.
+"""The tokenizer that measures contexts, the same for all configs: a token is a word, or one punctuation mark or symbol.
 
 In scripts without spaces, and in Hangul, each character is a token. The tokenizer is independent of models, so that
 context lengths are comparable across configs and over time.
@@ -30,19 +30,22 @@ class Offsets:
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the half-open range of the indices of the tokens that overlap each span: first and end."""
+        """Return the half-open range of tokens that overlap each span: first and end index, both (spans,).
+
+        ``start`` and ``end`` (spans,) are in characters; an empty span overlaps no token.
+        """
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens of each span, as ``count`` does for its text; a word cut by two spans counts in both."""
+        """Count the tokens that overlap each span (spans,); a word that is cut between two spans counts in both."""
         first, last = self.token_ranges(start, end)
         return last - first
 
 
 def locate(text: str) -> Offsets:
-    """Locate the tokens of a text once, so that those of any number of its spans can be counted."""
+    """Return the positions of all tokens of a text, from which the tokens of any of its spans can be counted."""
     spans = np.array([match.span() for match in _tokens(text).finditer(text)], dtype=np.int64).reshape(-1, 2)
     return Offsets(spans[:, 0], spans[:, 1])
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row (rows, dimension) to a unit vector of its dtype, float32 or float64; zero rows stay zero."""
+    """Scale each row (rows, dimension), float32 or float64, to length 1 in the same dtype; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: NDArray[Any] = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled

@@ -51,10 +51,10 @@ class Markdown:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the non-blank chunks."""
+        """Return the spans of all chunks; only a blank document has a blank one."""
         from markdown_it import MarkdownIt
 
-        # Only blocks matter, not the content of paragraphs.
+        # The cuts depend only on blocks, so the content of paragraphs is not parsed.
         parse = MarkdownIt("commonmark").disable("inline").parse
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
@@ -76,7 +76,7 @@ class Markdown:
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Group blocks into pieces, each as long as fits."""
+        """Yield pieces of consecutive blocks, each as long as ``size`` allows; code blocks are not cut."""
         start, end = blocks[0].start, blocks[-1].end
         while end - start > self.size:
             begins = [block.start for block in blocks if self.size // 2 < block.start - start <= self.size]

@@ -9,7 +9,10 @@ from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 
 @dataclass(frozen=True)
 class ParentChild:
-    """Cut the chunks of ``parent`` by ``child`` for the search; the context contains the parents found, each once."""
+    """Cut each chunk of ``parent`` with ``child``.
+
+    The small chunks are searched; the context contains the larger chunks around those that were found, each once.
+    """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -17,5 +20,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the small chunks, which are searched."""
+        """Return the spans of the small chunks in their documents."""
         return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -13,8 +13,8 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 class Recursive:
     """Cut after paragraphs, and pieces longer than ``size`` characters after lines, then sentences, words, characters.
 
-    Pieces shorter than ``min_characters`` are joined to a neighbour, and longer ones while both fit in ``size``. The
-    splitter is chonkie's RecursiveChunker.
+    A piece shorter than ``min_characters`` is joined to a neighbour; other neighbours are joined while they fit in
+    ``size``. The splitter is chonkie's RecursiveChunker.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Recursive:
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the non-blank chunks."""
+        """Return the spans of all chunks; only a blank document has a blank one."""
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 

@@ -20,9 +20,9 @@ class Semantic:
 
     The distance of two sentences is 1 - cosine of their vectors; the text is cut where this exceeds the ``percentile``
     of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
-    Pieces longer than ``size`` characters are cut where their sentences are least similar, and longer sentences after
-    lines and words. Sentences of different documents are neither compared nor embedded together: a document's chunks
-    depend only on its text.
+    A piece longer than ``size`` characters is cut where its sentences are least similar; a sentence longer than
+    ``size`` is cut after a line or a word. Sentences of different documents are neither compared nor embedded together:
+    a document's chunks depend only on its text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; every sentence is embedded once, except in documents of one sentence."""
+        """Return the spans of all chunks; every sentence is embedded once, except in documents of one sentence."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

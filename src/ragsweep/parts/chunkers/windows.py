@@ -38,7 +38,7 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the non-blank windows; the last of a document may be shorter."""
+        """Return the windows, without blank ones unless the document is blank; a document's last may be shorter."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
@@ -80,7 +80,7 @@ class SentenceWindow:
 
 @dataclass(eq=False)
 class Tokens:
-    """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the previous one.
+    """Cut every document into windows of ``size`` tokens, each with ``overlap`` tokens of the previous one.
 
     Text between two tokens belongs to the first of them. Special tokens that a model adds to a text are not counted,
     nor is the title prepended to a chunk. ``tokenizer`` is a tokenizer.json, or a model with one: a folder, a hub id or

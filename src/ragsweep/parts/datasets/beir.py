@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # minimum such queries that are more than chance
+_FEW = 3  # minimum number of queries inside their own documents for the note: fewer may be chance
 _NOTE = (
     "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
@@ -28,8 +28,8 @@ class Beir:
     """Read a BEIR folder; evidence is a whole document, graded by the label's score.
 
     The questions are those labelled by the split and those whose metadata has ``"unanswerable": true``; all others are
-    counted and skipped. ``exclude_self`` removes the document with a query's id from its ranking, unless it is
-    evidence.
+    counted and skipped. With ``exclude_self``, the document with a query's id is removed from the query's ranking,
+    unless it is evidence.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -64,7 +64,7 @@ class Beir:
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
-        """Find the split's label file, without using its name as a path."""
+        """Return the path of the split's label file; ``split`` is compared with file names, never used as a path."""
         check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "it must contain the label files, SPLIT.tsv")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
@@ -76,7 +76,7 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Return, by text, the documents with the ids of its queries, except for their evidence."""
+    """Map each query text to the ids of documents that are also ids of its queries, except for relevant documents."""
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:
@@ -88,7 +88,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
 
 
 def _contains(corpus: Corpus, name: str, text: str) -> bool:
-    """Return whether a document has the words of a text in sequence."""
+    """Return whether the document with the id ``name`` contains the words of a text in sequence."""
     number = corpus.position[name]
     document = f"{corpus.titles[number]} {corpus.texts[number]}"
     inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))

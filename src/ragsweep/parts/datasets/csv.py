@@ -32,8 +32,8 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Csv:
     """Read a table of questions; a row has at most one piece of evidence, and rows with the same id are one question.
 
-    Unknown columns become labels, except for cells with lists or objects. Questions of the categories ``conversation``
-    need no retrieval.
+    Unknown columns become labels, except for cells with lists or objects. Questions whose category is in
+    ``conversation`` need no retrieval.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -81,7 +81,7 @@ def read_question_table(
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
     """Read a question table; return the golden set before its labels are checked, and the rows.
 
-    Faults of the file are added to ``faults``. ``columns`` maps a field to its column, where the names differ.
+    Faults of the file are added to ``faults``. ``columns`` maps each field to its column, if their names differ.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
@@ -118,7 +118,7 @@ def _question_values(row: Row) -> dict[str, Any]:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return the texts of a cell; only ``reference`` and ``keywords`` may be lists of them."""
+    """Return the texts of a cell; only ``reference`` and ``keywords`` may contain a list of texts."""
     try:
         return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
     except ValueError as fault:
@@ -127,7 +127,7 @@ def _texts(row: Row, name: str) -> list[str]:
 
 
 def _labels(row: Row) -> list[Qrel]:
-    """Return the label of a row, if any."""
+    """Return a list with the label of a row, empty if it has none."""
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
         for name in cells:

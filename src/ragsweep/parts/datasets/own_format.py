@@ -1,4 +1,4 @@
-"""Golden sets in our own format (docs/datasets.md): with a corpus file, a folder of pages, and the bundled one."""
+"""Golden sets in ragsweep's format (docs/datasets.md), with a corpus file, a folder of pages or Python's reference."""
 
 import platform
 from collections.abc import Sequence

@@ -19,9 +19,9 @@ class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
-    document. Answers are alternative correct answers; overlapping spans are one piece of evidence. An answer that is
-    not at its ``answer_start`` is located at its only occurrence in the paragraph. Questions marked ``is_impossible``
-    are unanswerable.
+    document. A question's answers are alternatives; overlapping spans are one piece of evidence. If an answer is not at
+    its ``answer_start``, its only occurrence in the paragraph is used. Questions marked ``is_impossible`` are
+    unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -96,7 +96,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
-    """Yield (anchor, start): overlapping answers are merged into one passage; missing answers are unchanged."""
+    """Yield (anchor, start), overlapping answers merged; an answer that is not at its start is yielded unchanged."""
     end = 0
     spans: list[list[int]] = []
     for text, start in sorted(answers, key=lambda answer: answer[1]):

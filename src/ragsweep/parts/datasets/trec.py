@@ -19,8 +19,8 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 class Trec:
     """Read topics (``<top> <num> ...``, or "id, tab, text" lines) and qrels; evidence is a whole document.
 
-    The questions are those labelled by the qrels; others are counted and skipped. A question's text
-    is that of the topic's ``fields``. A file name may omit its ".gz".
+    The questions are those labelled by the qrels; others are counted and skipped. A question's text consists of the
+    topic's ``fields``, joined by spaces. A file name may omit its ".gz".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -35,7 +35,7 @@ class Trec:
     seed: int
 
     def check(self) -> None:
-        """Raise ConfigError for an unknown topic field, or none at all."""
+        """Raise ConfigError for an unknown topic field, and if ``fields`` is empty."""
         for name in self.fields:
             if name not in FIELDS:
                 raise ConfigError(f'dataset.fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
@@ -66,7 +66,7 @@ def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Q
 
 
 def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
-    """Yield a row (id, text) per question; the first line determines the file's format."""
+    """Yield a row (id, text) per question; the first non-blank line determines the file's format."""
     if has_topics(path, faults):
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}

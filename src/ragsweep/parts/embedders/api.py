@@ -20,7 +20,7 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report the tokens of each text: they are counted by the tokenizer of contexts
+    Services do not report the tokens of each text, so these are counted by the tokenizer of contexts
     (:mod:`ragsweep.parts.tokens`), and no text counts as truncated. Blank texts are not sent, because services reject
     them; their vectors are zero.
     """
@@ -48,7 +48,7 @@ class ApiEmbedder(ServiceSettings):
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks and count their tokens, with the prompt. Raises CallFailed if a call fails permanently."""
+        """Embed chunks, and count the tokens of prompt and chunk. Raises CallFailed if a call fails permanently."""
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)
@@ -68,7 +68,7 @@ class ApiEmbedder(ServiceSettings):
 
     @cached_property
     def _dimension(self) -> int:
-        """The vector length: as configured, or as returned by the service in one call."""
+        """The number of values of a vector, as configured; if it is None, one call determines it."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:

@@ -19,8 +19,9 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Count words and their character n-grams in hashed dimensions (Weinberger and others, arXiv:0902.2206).
 
-    One bit of each hash is the sign, so that collisions cancel on average. Counts enter as square roots. The result is
-    a unit vector, or zero for a text without words. Texts are never truncated.
+    A word or n-gram adds the square root of its count to its dimension, with one bit of its hash as the sign, so that
+    collisions cancel on average. The result is a unit vector, or zero for a text without words. Texts are never
+    truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -33,7 +34,7 @@ class HashingEmbedder:
         check_at_least("embedder", 1, dimensions=self.dimensions, ngram=self.ngram)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks."""
+        """Embed chunks, and count their tokens by the tokenizer of contexts."""
         tokens = np.array(list(map(count, texts)), dtype=np.int32)
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 

@@ -18,7 +18,7 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 WITH_TOKENS = "use a transformer, such as embedder=minilm, or reranker=cross_encoder"
-"""The way out if a model has no token vectors, which only late interaction needs."""
+"""The remedy in messages for a model without token vectors, which only late interaction needs."""
 
 COUNTED_AT_ONCE = 1024
 """Number of texts tokenised at a time to count their tokens."""
@@ -114,7 +114,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The model that embeds tokens: in float32 if ``auto`` is int8, with which late interaction ranks worse."""
+        """The embedder of tokens; a float32 copy if ``auto`` means int8, in which late interaction ranks worse."""
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 
@@ -136,12 +136,12 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def _queries_together(self) -> int:
-        """The batch size of queries: 1 in half precision, where a batch changes the third digit."""
+        """The batch size of queries; 1 in half precision, because other queries would change a vector's third digit."""
         return 1 if self._is_half else self.batch_size
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """Compute queries in half precision in one thread: the number of threads changes the third digit, too."""
+        """Run the block in one thread if in half precision: the number of threads changes a vector's third digit."""
         if not self._is_half:
             yield
             return
@@ -179,7 +179,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
     def _count(self, kind: str, texts: Sequence[str]) -> Iterator[int]:
-        """Yield the number of tokens of each text, including truncated ones."""
+        """Yield the number of tokens of each text, including its prompt and the tokens that the model truncates."""
         prompt = self._prompt(kind)
         for start in range(0, len(texts), COUNTED_AT_ONCE):
             yield from self._counter([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
@@ -207,5 +207,5 @@ class SentenceTransformerEmbedder(LocalModel):
 
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Return whether a tokenizer is one of the library ``tokenizers``, as in static models."""
+    """Return whether a tokenizer is an object of the library ``tokenizers``, as in static models."""
     return not callable(tokenizer)

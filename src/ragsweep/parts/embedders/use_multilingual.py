@@ -59,7 +59,7 @@ class UseMultilingualEmbedder:
         return vectors
 
     def _count(self, texts: Sequence[str]) -> Integers:
-        """Count the tokens of each text, 0 for a text with the tokens of the empty one."""
+        """Count the tokens of each text; 0 for a text with no tokens except the begin and end tokens."""
         ids = [self._tokenizer.encode(text) for text in texts]
         empty = self._tokenizer.encode("")
         return np.array([0 if found == empty else len(found) for found in ids], dtype=np.int32)

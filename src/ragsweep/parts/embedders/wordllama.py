@@ -34,8 +34,8 @@ TOKENIZED_AT_ONCE = 1024
 class WordLlamaEmbedder:
     """Average the static token vectors of an English text, without a transformer, torch or a token limit.
 
-    The result is a unit vector, or zero for a text without tokens. ``dimensions`` is the number of values that are kept
-    from the beginning of each vector; after Kusupati et al. 2022, "Matryoshka Representation Learning".
+    The result is a unit vector, or zero for a text without tokens. Only the first ``dimensions`` values of each token's
+    vector are used (Kusupati et al. 2022, "Matryoshka Representation Learning").
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

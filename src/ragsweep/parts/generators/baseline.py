@@ -36,7 +36,7 @@ class Baseline:
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Fill in the template for every request. Raises InputError if a case lacks a field."""
+        """Fill in the template for every request. Raises InputError for a missing field and an invalid template."""
         for number, request in enumerate(requests):
             question = self._questions[request.question]
             fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}

@@ -34,9 +34,9 @@ class PassageSentences(NamedTuple):
 class Extractive:
     """Quote the sentences nearest to the question by their vectors, in context order.
 
-    At most ``sentences`` are quoted, those with a cosine of at least ``threshold``; without any, the answer is an
-    abstention. Its ``support`` is the cosine of the best sentence. Each sentence cites its passage as ``[1]``. An
-    answer's seconds exclude the embedding of sentences, which a production system precomputes.
+    At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted; if there are none, the answer is
+    an abstention. The answer's ``support`` is the cosine of the best sentence. Each sentence cites its passage as
+    ``[1]``. An answer's seconds exclude the embedding of sentences, which a production system precomputes.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))
@@ -83,7 +83,7 @@ class Extractive:
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable: the first of equal sentences wins, and one in two passages is quoted once.
+        # Stable sort: of equally near sentences the first wins. A sentence that is in two passages is quoted once.
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:

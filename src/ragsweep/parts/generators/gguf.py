@@ -38,9 +38,10 @@ class Gguf:
     """Answer each request by completing the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
-    shared. So an answer does not depend on other requests, but on ``threads`` (by rounding) and ``quantization``. A
-    request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no
-    calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random key.
+    shared. An answer therefore does not depend on other requests, but on ``threads`` (by rounding) and
+    ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
+    counts tokens but no calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random
+    key.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -58,7 +59,7 @@ class Gguf:
     quantization: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Omit loaded models: a worker that receives the part loads them itself."""
+        """Return the attributes without loaded models: a worker process that receives the part loads the model."""
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
@@ -126,7 +127,7 @@ class Gguf:
 
     @cached_property
     def _servers(self) -> list[Any]:
-        """Load the model, with a state for each parallel request."""
+        """The llama.cpp servers, one for each parallel request, with the model loaded."""
         import xllamacpp
 
         settings = xllamacpp.CommonParams()

@@ -8,7 +8,7 @@ LIBRARY = "gguf"
 FORMAT = "Q8_0"
 
 _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-", ignore_cleanup_errors=True))
-"""A folder that is removed at the end of the process."""
+"""Returns a temporary folder, created at the first call and removed at the end of the process."""
 
 
 @functools.cache

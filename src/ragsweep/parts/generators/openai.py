@@ -69,7 +69,7 @@ class OpenAI(EndpointSettings):
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one answer: reads its prompt and context, writes ``max_tokens`` (None: NaN)."""
+        """Return the highest cost of one answer: prompt and context in, ``max_tokens`` out (None: NaN)."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

@@ -28,10 +28,10 @@ STEP = 64
 class Transformers(LocalModel):
     """Answer each request by completing a prompt: the model's chat template if it has one, else plain text.
 
-    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. In batches of several, prompts are padded
-    to a multiple of STEP tokens. So the shapes of a computation, which determine its rounding, depend on the request
-    and ``batch``, not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a
-    failed answer. Usage counts tokens but no calls: an answer costs nothing.
+    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. If ``batch`` is more than 1, prompts are
+    padded to a multiple of STEP tokens. The shapes of a computation, which determine its rounding, therefore depend on
+    the request and ``batch``, not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's
+    window is a failed answer. Usage counts tokens but no calls: an answer costs nothing.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -53,7 +53,10 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for a model that cannot generate text; loads nothing."""
+        """Raise ConfigError for invalid settings, and for a model that cannot generate text; does not load the model.
+
+        The files of a hub model are downloaded if ``download`` is set and they are missing.
+        """
         self._check_device()
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
@@ -76,7 +79,7 @@ class Transformers(LocalModel):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate``, from 0; answers get their batch's seconds."""
+        """Answer every request with the seed of repetition ``replicate``, from 0; an answer has its batch's seconds."""
         if requests:
             self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]
@@ -88,7 +91,7 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield batches of positions of prompts of one width, at most ``batch`` each; those beyond the window fail."""
+        """Yield batches of at most ``batch`` indices of prompts with one width; prompts beyond the window fail."""
         widths: dict[int, list[int]] = {}
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
@@ -100,7 +103,10 @@ class Transformers(LocalModel):
                 yield numbers[start : start + self.batch]
 
     def _width(self, prompt: list[int]) -> int:
-        """Return a prompt's padded length in tokens, with at least 1 of padding, without which a batch has no mask."""
+        """Return a prompt's padded length in tokens.
+
+        In batches of several prompts at least one token is padding: without padding, transformers applies no mask.
+        """
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
@@ -150,7 +156,7 @@ class Transformers(LocalModel):
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        """Load tokenizer and model."""
+        """The tokenizer and the model."""
         folder = str(self._folder())
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

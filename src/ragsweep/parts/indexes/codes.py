@@ -17,7 +17,7 @@ from ragsweep.parts.limits import check_at_least
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Minimum bits per piece: faiss needs at least 8 means to search."""
+"""Minimum bits per piece: with fewer than 8 means, faiss cannot search pieces of two values."""
 
 A_MEAN = 64
 """Maximum training vectors per mean: 256 take three times as long without better results."""
@@ -39,7 +39,7 @@ class CodeIndex(FaissIndex):
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.oversampling * depth, opened.ntotal)
-        # One by one: faiss sums in a different order for several queries.
+        # One query at a time: faiss sums in a different order for several, and rounds differently.
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 
@@ -47,9 +47,9 @@ class CodeIndex(FaissIndex):
 class Sq(CodeIndex):
     """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
 
-    4, 6 and 8 bits divide the range of each dimension evenly; 16 are a half-precision float. ``oversampling`` times
-    ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index: with 1 the
-    codes alone select the vectors, and only their order is exact.
+    4, 6 and 8 bits divide the range of each dimension evenly; 16 bits are a half-precision float. ``oversampling``
+    times ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index. With
+    an ``oversampling`` of 1 the codes alone select the vectors, and only the order of these is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -86,9 +86,9 @@ class Pq(CodeIndex):
 
     A vector is cut into ``m`` pieces of equal length, and each piece is replaced by the index of the nearest of
     2^``nbits`` means, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded sample; a small
-    corpus gets at most one per vector, but at least 16. ``oversampling`` times ``depth`` candidates, the nearest by
-    code, are scored by the vectors themselves, as in the exact index: with 1 the codes alone select the vectors, and
-    only their order is exact.
+    corpus gets at most one mean per vector, but at least 16. ``oversampling`` times ``depth`` candidates, the nearest
+    by code, are scored by the vectors themselves, as in the exact index. With an ``oversampling`` of 1 the codes alone
+    select the vectors, and only the order of these is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -113,7 +113,7 @@ class Pq(CodeIndex):
         dimension = vectors.shape[1]
         check_pieces("m", self.m, dimension)
         drawn = sample(vectors, A_MEAN << self.nbits)
-        drawn = np.resize(drawn, (max(len(drawn), 1 << LEAST), dimension))  # means may be equal
+        drawn = np.resize(drawn, (max(len(drawn), 1 << LEAST), dimension))  # repeats vectors if there are too few
         index = self._empty(dimension, min(self.nbits, len(drawn).bit_length() - 1))
         index.pq.cp.min_points_per_centroid = 1
         index.train(drawn)

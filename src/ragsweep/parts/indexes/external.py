@@ -31,7 +31,7 @@ class ExternalIndex(ABC):
     TRAITS: ClassVar[PartTraits]
 
     def build(self, vectors: Floats) -> Arrays:
-        """Fill a table, unless a complete one exists; return its name as the index. Raises CallFailed."""
+        """Fill a table, unless a complete one exists; return its name as an index. Raises CallFailed or ConfigError."""
         name = self._name(vectors)
         if len(vectors):
             with self._readable_faults():
@@ -80,7 +80,7 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """Names of complete tables."""
+        """Names of the tables that this process has filled or found complete."""
         return set()
 
     @abstractmethod
@@ -97,11 +97,11 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _local(self) -> str:
-        """Return the key of the folder with the tables; empty if they are not in a folder of this machine."""
+        """Return the config key of the folder with the tables; empty if they are not in a folder of this machine."""
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Turn a client library's errors into one line without secrets."""
+        """Raise a client library's errors in the block as CallFailed, with one line without secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:

@@ -22,9 +22,9 @@ ROUNDING = 2.0**-24
 class Flat:
     """Find the vectors with the largest inner product among all, using faiss.
 
-    Sums in float32 have rounding errors that depend on the other queries of a batch. So they only select candidates:
-    all vectors that can be in the ranking by the error bound. These are rescored in float64, so that a ranking never
-    depends on the other queries, and equal vectors are in order of position.
+    Sums in float32 have rounding errors that depend on the other queries of a batch. They therefore only select
+    candidates: all vectors that the error bound does not exclude from the ranking. The candidates are rescored in
+    float64, so that a ranking never depends on the other queries, and equal vectors are in order of position.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -54,7 +54,7 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Bound the float32 deficit, relative to the last rank, of a vector that belongs in a ranking (queries,).
+    """Return how far a vector that belongs in a ranking can be below the last rank's float32 product, (queries,).
 
     However it is summed, a float32 inner product of n terms is off by at most about n times the unit roundoff times
     both lengths (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Two such errors, and the

@@ -34,7 +34,7 @@ class Hnsw(FaissIndex):
     def build(self, vectors: Floats) -> Arrays:
         """Link all vectors; the graph is independent of the number of threads.
 
-        They are passed to faiss in one call: vectors added later would be less well connected.
+        All vectors are passed to faiss in one call: vectors added later would be less well connected.
         """
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}

@@ -57,7 +57,7 @@ class Ivf(FaissIndex):
         index = faiss.IndexIVFScalarQuantizer(
             means, vectors.shape[1], number, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
         )
-        index.cp.min_points_per_centroid = 1  # one list may have few vectors, if there are no more
+        index.cp.min_points_per_centroid = 1  # no warning if a small corpus has one list of fewer than LEAST vectors
         index.train(chosen)
         return index
 
@@ -68,7 +68,7 @@ class Ivf(FaissIndex):
 
     def _candidates(self, opened: tuple[Any, Floats], queries: Floats, depth: int) -> NDArray[np.int64]:
         lists, means = opened
-        # faiss may search other lists for a batch than for a single query if two are almost equally near
+        # The lists are chosen exactly: if two are almost equally near, faiss may choose differently for a batch.
         chosen = Flat().search(Flat().build(means), means, queries, min(self.nprobe, len(means)))
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)

@@ -73,11 +73,11 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _config(self, number: int, dimension: int) -> Any:
-        """Return LanceDB's description of the index of a number of vectors."""
+        """Return LanceDB's configuration of an index of ``number`` vectors."""
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
-        """Set the effort of a search, and the number of its candidates."""
+        """Return a query with its effort and its number of candidates set."""
 
     @abstractmethod
     def _facts(self) -> list[Any]:
@@ -114,7 +114,7 @@ class LanceTable(ExternalIndex):
         table.tags.create(COMPLETE, table.version)
 
     def _check(self, table: Any, name: str, number: int) -> None:
-        """Raise CallFailed for a table that was changed externally."""
+        """Raise CallFailed unless a table contains exactly ``number`` vectors, all of them indexed."""
         count = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
@@ -163,7 +163,7 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn an error of the library, which has no exception classes, into one line."""
+        """Raise an error in the block as CallFailed with one line; LanceDB has no exception classes of its own."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
@@ -174,10 +174,10 @@ class LanceTable(ExternalIndex):
 class LanceIvfPq(LanceTable):
     """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
 
-    ``num_partitions`` of None is the square root of the number of vectors, and at most one per 256 vectors. A vector is
-    cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. ``oversampling`` times ``depth``
-    candidates are scored by the vectors themselves. A rebuilt table may miss different neighbours: LanceDB draws its
-    training sample without a seed.
+    There are ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per 256
+    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte.
+    ``oversampling`` times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different
+    neighbours: LanceDB draws its training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -211,7 +211,7 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table in a graph of nearby vectors, whose values take one byte each.
+    """Search a LanceDB table in a graph of vectors with one byte per value.
 
     Up to a million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors
     themselves. A rebuilt table may miss different neighbours: several threads build the graph.

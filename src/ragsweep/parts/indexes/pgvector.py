@@ -39,7 +39,7 @@ class PgVector(ExternalIndex):
     """Find nearby vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
 
     A table is created, filled and indexed in one transaction, under an advisory lock: a killed process leaves no
-    table, and concurrent ones wait. The database needs the extension ``vector``, which is created if permitted.
+    table, and concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
     different neighbours. Vectors have at most 2,000 numbers.
@@ -161,7 +161,7 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a server error into one line without the password."""
+        """Raise a server error in the block as CallFailed, with one line without the password."""
         import psycopg
 
         try:
@@ -183,7 +183,7 @@ class _Session:
         import psycopg
         from pgvector.psycopg import register_vector
 
-        # PostgreSQL would scan a small table: measure the index at any size.
+        # PostgreSQL would scan a small table, and the index would not be measured.
         options = f"-c enable_seqscan=off -c statement_timeout={1000 * self._timeout}"
         connection = psycopg.connect(self._address, autocommit=True, connect_timeout=self._timeout, options=options)
         try:
@@ -216,7 +216,7 @@ class _Session:
             yield self.run
 
     def set_effort(self, effort: int) -> None:
-        """Set the number of candidates per question, if it differs."""
+        """Set the number of candidates per question, unless the connection already has it."""
         self._alive()
         if effort != self._effort:
             self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
@@ -239,7 +239,7 @@ class _Session:
 
 @cache
 def _session(address: str, timeout: int) -> _Session:
-    """Share a connection between the configs of a process, because servers limit connections."""
+    """Return the one connection of this process to an address: configs share it, because servers limit connections."""
     session = _Session(address, timeout)
     atexit.register(session.close)
     return session
@@ -250,10 +250,10 @@ def _is_url(text: str) -> bool:
 
 
 def _secrets(url: str) -> set[str]:
-    """List the password in a URL, whether before its host or among its parameters.
+    """Return the password in a URL, before its host or among its parameters, as written and decoded; empty without one.
 
-    Includes the pieces of an unescaped password, whose ``/`` or ``@`` makes libraries quote parts of it as port or
-    host.
+    The pieces of an unescaped password are included, because a ``/`` or ``@`` in it makes libraries quote parts of the
+    password as port or host.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

@@ -36,7 +36,7 @@ class Qdrant(ExternalIndex):
 
     A search waits until the server has built its index. The server builds with several threads: a rebuilt collection
     may miss different neighbours. No ranking is longer than ``ef_search``. With ``path`` instead of ``base_url`` there
-    is no server: the client searches exactly in that folder.
+    is no server: the client searches the vectors in that folder exactly, to any depth.
     """
 
     NAME: ClassVar[str] = "collection"
@@ -78,7 +78,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment; makes no call."""
+        """Raise ConfigError if the key for the server is not in the environment; makes no call."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
@@ -103,7 +103,7 @@ class Qdrant(ExternalIndex):
                     hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
                 )
             except UnexpectedResponse as fault:
-                if fault.status_code != 409:  # another process was faster
+                if fault.status_code != 409:  # 409: another process has created it
                     raise
         if self._client.count(name, exact=True).count < len(vectors):
             for start in range(0, len(vectors), POINTS):
@@ -119,8 +119,8 @@ class Qdrant(ExternalIndex):
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         from qdrant_client import models
 
-        # The client's local store searches exactly, and warns of settings without effect. A server searches at least as
-        # widely as the number of results, so the effort limits that number.
+        # The client's local store searches exactly, and warns of settings without effect. A server raises hnsw_ef to
+        # the number of results if that is larger, so the number is limited to ef_search.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
         positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
@@ -144,7 +144,7 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a client error into one line without the key."""
+        """Raise a client error in the block as CallFailed, with one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
@@ -156,7 +156,7 @@ class Qdrant(ExternalIndex):
 
 @cache
 def _embedded(path: str) -> Any:
-    """Open the client's local store; a folder can only be opened once."""
+    """Open the client's local store once, because a folder cannot be opened twice. Raises CallFailed if that fails."""
     from qdrant_client import QdrantClient
 
     try:

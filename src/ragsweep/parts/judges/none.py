@@ -16,16 +16,16 @@ class NoJudge:
     fence = True
 
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
-        """Raise ConfigError."""
+        """Raise ConfigError: no metric can be judged."""
         raise ConfigError(
             "needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or remove it with"
             f" ~metrics.{metric}, like every other metric that needs one"
         )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:
-        """Raise ConfigError."""
+        """Raise ConfigError: there is no judge to reply."""
         self.check_metric(schema.name, False)
 
     async def embed(self, texts: Sequence[str]) -> NoReturn:
-        """Raise ConfigError."""
+        """Raise ConfigError: there is no judge to embed texts."""
         self.check_metric("an embedding", True)

@@ -29,9 +29,10 @@ class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
-    For each sample, equal prompts of several metrics are sent once per process, and at temperature 0 also a metric's
+    For each sample, equal prompts of several metrics are sent once per process; at temperature 0, so are a metric's
     repetitions of a prompt. ``replicate`` changes only the seed and the address of stored judgements: a new value
-    repeats all of them. ``embeddings_model`` is a model of the endpoint, ``embeddings`` a part of the config.
+    repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's endpoint),
+    ``embeddings`` an embedder of this project; only one of them may be set.
     """
 
     TRAITS = replace(
@@ -93,7 +94,7 @@ class OpenAIJudge(EndpointSettings):
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if ``embeddings`` says that a metric needs them, and none are configured."""
+        """Raise ConfigError if a metric needs embeddings (``embeddings``) and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
                 f"needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
@@ -105,7 +106,7 @@ class OpenAIJudge(EndpointSettings):
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
-        async with lock:  # an equal prompt waits for the reply
+        async with lock:  # an equal prompt waits for the reply instead of a second request
             if key in self._replies:
                 return self._replies[key]._replace(usage=Usage())
             try:
@@ -129,7 +130,7 @@ class OpenAIJudge(EndpointSettings):
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send the prompt, and once more with the fault if the reply does not conform."""
+        """Send the prompt; if the reply does not conform, send both once more with the fault."""
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.structured:
             options |= {"schema": dict(schema.json_schema), "schema_name": schema.name}

@@ -10,7 +10,7 @@ _BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*$", re.MU
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
-    """List the fenced blocks of a text: the word after the opening fence, and the content."""
+    """List the fenced blocks of a text as pairs of the word after the opening fence (may be empty) and the content."""
     return [(match[2], match[3]) for match in _BLOCK.finditer(text)]
 
 

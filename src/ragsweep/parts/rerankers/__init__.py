@@ -1,4 +1,4 @@
-"""Rerankers read question and chunk together and reorder the best candidates."""
+"""Rerankers score pairs of a question and a chunk, and reorder the best candidates by these scores."""
 
 from ragsweep.parts.rerankers.api import ApiReranker
 from ragsweep.parts.rerankers.cross_encoder import CrossEncoder

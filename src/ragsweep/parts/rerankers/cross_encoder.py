@@ -16,7 +16,7 @@ ARCHITECTURE = "ForSequenceClassification"
 """Suffix of a reranker's class; other models would get a randomly initialised head."""
 
 DECIMALS = 4
-"""Decimal digits of a score: the sixth depends on the batch."""
+"""Digits of a score after the decimal point; the sixth depends on the other pairs of its batch."""
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class CrossEncoder(LocalModel):
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded as configured, or is not a reranker; loads nothing."""
+        """Raise ConfigError like ``LocalModel.check``, and for a model that is not a reranker with one output."""
         super().check()
         config = self._config()
         architecture = (config.get("architectures") or ["nothing"])[0]

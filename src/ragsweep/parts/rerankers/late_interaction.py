@@ -73,8 +73,8 @@ class LateInteraction:
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
     """Return the mean, over the query's tokens, of the cosine to the most similar token of each chunk, (positions,).
 
-    All token vectors are unit vectors, and ``positions`` the indices of the scored chunks. A chunk without tokens
-    scores -1; so does every chunk for a query without tokens.
+    All token vectors are unit vectors, and ``positions`` are the indices of the chunks to score. A chunk without tokens
+    scores -1, and so does every chunk if the query has no tokens.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

@@ -24,10 +24,10 @@ SCHEMA = {
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Let a model behind OpenAI's protocol decide whether a message needs the corpus: its reply is one boolean in JSON.
+    """Route by the reply of a model behind OpenAI's protocol: a JSON object in which ``search`` is true or false.
 
-    The conversation stands between tags with its hash, which it cannot contain, so that instructions in it are not
-    followed. A reply that is not of this form is a failed decision.
+    The conversation is enclosed in tags with its hash, which it cannot contain, so that instructions in it are not
+    followed. Any other reply is a failed decision.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")

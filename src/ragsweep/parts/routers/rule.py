@@ -16,8 +16,9 @@ from ragsweep.parts.limits import check_at_least
 class Rule:
     """Classify short texts that begin with one of the patterns as conversation; search for everything else.
 
-    Patterns are regular expressions; a match starts with the text and stops at the end of a word, ignoring case and
-    accents. A text of more than ``most_words`` words is always searched for: people greet before they ask.
+    Patterns are regular expressions; a match begins at the start of the text and stops at the end of a word, ignoring
+    case and accents. A text of more than ``most_words`` words is always searched for, because a question may follow a
+    greeting.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
@@ -49,7 +50,7 @@ class Rule:
 
 
 def _folded(pattern: str) -> str:
-    r"""Return a group of the pattern without accents and case, except in escapes: ``\W`` is not ``\w``."""
+    r"""Return the pattern as a group, without accents and case except in escapes: ``\W`` differs from ``\w``."""
     parts = re.split(r"(\\.|\(\?P?)", pattern)
     return f"(?:{''.join(part if n % 2 else _bare(part) for n, part in enumerate(parts))})"
 

@@ -16,7 +16,8 @@ class Similarity:
     """Classify texts as conversation by their similarity to examples of conversation and of questions.
 
     A text is conversation if its cosine to the nearest example of conversation is at least ``threshold`` and exceeds
-    that to the nearest example of a question, or ``threshold`` if there are none. The score is the difference.
+    its cosine to the nearest example of a question. Without examples of questions, it must exceed ``threshold``. The
+    score is the first cosine minus the second, or minus ``threshold``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -33,10 +33,10 @@ class Http(ServiceSettings):
     """POST each question as JSON to ``url``.
 
     In ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question, and a value ``{history}`` by the
-    conversation so far (a list of role and content; within a list, its items). ``answer``, ``contexts``,
-    ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the response (see
-    :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. If the response is a
-    stream of events, the texts at ``answer`` are joined.
+    earlier turns, a list of objects with ``role`` and ``content``. An item ``{history}`` of a list is replaced by one
+    item per turn. ``answer``, ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the
+    response (see :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. If the
+    response is a stream of events, the texts at ``answer`` are joined.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
@@ -97,7 +97,7 @@ class Http(ServiceSettings):
                 raise ConfigError(f"system.{name}: {fault}") from None
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request. Raises EndpointFailed if none can be answered."""
+        """Send every request. Raises EndpointFailed as soon as no call can succeed."""
         self.service.each(requests, self._respond, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

@@ -7,7 +7,7 @@ from ragsweep.core.types import PartTraits, Request, Response
 
 
 class Pipeline:
-    """Represent the pipeline described by the rest of the config; never called."""
+    """Represent the pipeline described by the rest of the config; this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

@@ -30,11 +30,11 @@ KEYS = ("answer", "contexts", "ids", "scores", "tokens_in", "tokens_out")
 class Python:
     """Call ``function`` ("package.module.function") with each question.
 
-    The function takes the question, and the conversation so far (a list of role and content) if it has a second
-    parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``scores``,
-    ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception counts as a
-    failure of its question. The address of a result contains a hash of the source of the module, which must be trusted,
-    and of the imported modules of its package.
+    The function takes the question and, if it has a second parameter, the earlier turns (a list of mappings with
+    ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional if
+    ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
+    exception counts as a failure of its question. The function's module must be trusted; the address of a result
+    contains a hash of its source and of the modules of its package that it imports.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))

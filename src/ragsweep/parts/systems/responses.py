@@ -53,7 +53,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
 
 def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
-    """Return ids, contexts and scores as lists of equal length; empty if there are none."""
+    """Return ids, contexts and scores as lists of equal length; a missing one is empty."""
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
@@ -72,7 +72,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
 
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
-    """Flatten lists; a value whose counterpart in ``shape`` is a list is repeated for each of its items."""
+    """Flatten nested lists; a value whose counterpart in ``shape`` is a list is repeated for each item of that list."""
     flat: list[Any] = []
     for value, beside in zip_longest(values, shape[: len(values)]):
         if isinstance(value, list | tuple):
@@ -105,7 +105,7 @@ def parse_path(path: str) -> list[str | int]:
 def value_at(value: Any, path: str) -> Any:
     """Return the value at a path; after a ``[*]``, a list of the values at the rest of the path in each item.
 
-    Raises PathNotFound, with the part of the path that does not exist.
+    Raises PathNotFound, with the part of the path that does not exist, and ValueError for an invalid path.
     """
     return _value(value, parse_path(path), "")
 
