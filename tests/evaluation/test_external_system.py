@@ -126,6 +126,17 @@ def test_a_system_answers_by_itself(folder: Path) -> None:
     assert "llm=none" in shown
 
 
+def test_questions_with_queries_of_their_own_get_their_rankings(folder: Path) -> None:
+    cases = [{"id": one["id"], "input": one["question"], "topic": "animals", "evidence": one["evidence"]}
+             for one in GOLDEN[:2]]  # fmt: skip
+    (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
+    task = ("dataset=cases", "dataset.cases=cases.jsonl", "dataset.corpus=corpus.jsonl", "dataset.query='{input} 1'")
+    run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=task)
+    record = Ledger(folder / ".ragsweep").singles()[-1].outcome
+    assert isinstance(record, Result)
+    assert list(record.questions["context_recall"]) == [1.0, 0.0]
+
+
 SOURCES = {
     "What does a content cat do?": [("cats", "A cat purrs when it is content.", 0.8), ("dogs", "A dog barks", 0.5)],
     "What does a dog like?": [("dogs", "A dog barks at strangers.", 0.6)],

@@ -186,6 +186,7 @@ class ExternalSystem:
     corpus: Corpus
     system: BuiltPart
     questions: Sequence[QuestionKey]
+    searches: Sequence[str]  # each question's search text, the key of its ranking
     depth: int  # length of the rankings
     documents: Sequence[str] = ()  # ids of the documents with evidence; each whole document is a chunk
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
@@ -261,10 +262,10 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings, keyed by text; questions with equal texts get the first one's ranking."""
+    """Make the node of the system's rankings, keyed by search text; questions with equal ones get the first ranking."""
     place: dict[str, int] = {}
-    for number, key in enumerate(parts.questions):
-        place.setdefault(key.text, number)
+    for number, text in enumerate(parts.searches):
+        place.setdefault(text, number)
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         contexts: AlignedContext = work.get(aligned)

@@ -233,7 +233,7 @@ def _register_attention() -> None:
         if mask is not None or more.get("sliding_window") or getattr(module, "is_causal", False):
             raise ValueError("not every token attends to every other")
         heads, width = int(query.shape[1]), int(query.shape[3])
-        scale = width**-0.5 if more.get("scaling") is None else float(more["scaling"])
+        scale = width**-0.5 if scaling is None else float(scaling)
         joint = (joined(query), joined(key), joined(value))
         found = MultiHeadAttention.apply(*joint, heads, scale)  # type: ignore[no-untyped-call]
         return found.unflatten(2, (heads, width)), None

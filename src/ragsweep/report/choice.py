@@ -77,7 +77,8 @@ def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -
     If the choice refuses all of them, yield only a statement on the choice.
     """
     if row in refusing:
-        text = f"It refuses all {refusing[row]:,} answerable questions, as all others do."
+        same = ", as all others do" if len(refusing) == len(verdict.results) else ""
+        text = f"It refuses all {refusing[row]:,} answerable questions{same}."
         yield Statement("", text, {"refused": refusing[row]})
         return
     for other, refused in refusing.items():

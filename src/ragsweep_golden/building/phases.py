@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragsweep.core.errors import InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.building.asking import ModelAsker
@@ -70,7 +71,10 @@ class PhaseFiles:
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
-        first, *rows = map(json.loads, lines)
+        try:
+            first, *rows = map(json.loads, lines)
+        except ValueError:
+            raise InputError(f"{path}: damaged; delete it, and the same command computes the phase again") from None
         if not (kept := first == head):
             rows = compute()
             write_rows(path, [{**head, "whole": self._is_whole()}, *rows])

@@ -122,6 +122,9 @@ def full(question, history):
 def odd(question):
     return 3
 
+def uncounted(question):
+    return {"answer": "a", "tokens_in": None} if question == "mapping" else "a"
+
 def thinks(question):
     return "<think>A hotel.</think>\\n120" if question == "close" else {"answer": "<think>A hotel."}
 """
@@ -153,6 +156,10 @@ class TestPython(SystemContract):
         assert found[0].answer.failed == SYSTEM_RAISED
         assert found[1].answer.text == "about go on"
         assert collect(Python("owned_system.odd").ask, [Request("?")])[0].answer.failed == SYSTEM_RAISED
+
+    def test_a_text_and_unknown_counts_of_tokens_are_an_answer_of_one_call(self) -> None:
+        found = collect(Python("owned_system.uncounted").ask, [Request("mapping"), Request("text")])
+        assert [(one.answer.text, one.answer.failed, one.answer.usage.calls) for one in found] == [("a", "", 1)] * 2
 
     def test_thoughts_are_no_part_of_an_answer(self) -> None:
         closed, unclosed = collect(Python("owned_system.thinks").ask, [Request("close"), Request("go on")])

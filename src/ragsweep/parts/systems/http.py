@@ -122,7 +122,7 @@ class Http(ServiceSettings):
         except PathNotFound as fault:
             raise ValueError(str(fault)) from None
         tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
-        if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in tokens):
+        if not all(type(count) is int and 0 <= count <= MAX_TOKENS for count in tokens):
             raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
         return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 

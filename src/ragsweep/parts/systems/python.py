@@ -115,12 +115,12 @@ class Python:
 
     def _parse(self, returned: Any) -> Response:
         if returned is None or isinstance(returned, str):
-            return to_response(Returned(returned), self.refusals, Usage(), self.thoughts)
+            return to_response(Returned(returned), self.refusals, Usage(1), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
             needed = "answer (or set system.answers=false)" if self.answers else "some of answer"
             raise ValueError(
                 f"it returned {returned!r:.60}; return a text, or a mapping of {needed}, {', '.join(KEYS[1:])}"
             )
-        usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
+        usage = Usage(1, *(int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out")))
         found = Returned(*map(returned.get, Returned._fields))
         return to_response(found, self.refusals, usage, self.thoughts)

@@ -151,7 +151,11 @@ class ServedTraces:
 
     def _places(self, experiment: str | None) -> list[str]:
         client = self.connection.client
-        found = client.search_experiments()
+        page = client.search_experiments()
+        found = list(page)
+        while page.token:
+            page = client.search_experiments(page_token=page.token)
+            found += page
         chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
         if not chosen:
             names = ", ".join(f'"{one.name}"' for one in found)

@@ -25,6 +25,7 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.effects import effect_items
+from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.histograms import histogram_items
 from ragsweep.report.page.losses import funnel_items, fusion_items
 from ragsweep.report.page.questions import browse, judged_metrics
@@ -96,9 +97,9 @@ def _quality(view: PageView) -> Iterator[Block]:
     """Yield a scatter of quality for each cost that varies."""
     options = []
     for cost, words in WORDS.items():
-        values = {one.summaries.metrics[cost].value for one in view.best_first if cost in one.summaries.metrics}
-        known = {value for value in values if math.isfinite(value)}
-        if len(known) > 1 and math.isfinite(view.best_first[0].summaries.metrics[view.metric].value):
+        scored = (one.summaries.metrics for one in view.best_first if is_known(one, view.metric))
+        values = {metrics[cost].value for metrics in scored if cost in metrics}
+        if sum(map(math.isfinite, values)) > 1:
             figure = charts.quality_against(view.best_first, view.metric, cost, view.roles)
             options.append({"label": words, "figure": figure})
     if options:

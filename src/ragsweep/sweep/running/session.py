@@ -241,11 +241,12 @@ class Session:
                 raise ConfigError(
                     f"{group}: not used with an external system; choose {group}={silent} with system=NAME"
                 )
-        questions = tabulate(dataset.golden.questions).wordings
+        table, depth = tabulate(dataset.golden.questions), plain["depth"]
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
+        asked = (table.wordings, table.texts)
         return external_graph(
-            ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged, dataset.excluded)
+            ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, dataset.excluded)
         )
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
