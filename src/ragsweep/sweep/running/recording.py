@@ -28,7 +28,7 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """The writer of one job's outcome to ledger, tracker and terminal, with masked secrets.
+    """Writes one job's outcome to ledger, tracker and terminal, with secrets masked.
 
     Args:
         context: The command and its sweep; without a sweep the job is a single config.
@@ -45,7 +45,7 @@ class OutcomeWriter:
     fenced: bool = False
 
     def record(self, result: Result) -> tuple[Result, int]:
-        """Record a result in the ledger, with masked secrets; return it and the id of its record."""
+        """Record a result in the ledger, with secrets masked; return the masked result and the id of its record."""
         result = masked(result, self.context.secrets)
         return result, self._write(result)
 
@@ -138,7 +138,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield the texts in results by question, most of them once."""
+    """Yield the texts in results by question, without most of the duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():
@@ -158,7 +158,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column has texts; its values have one type, or are None."""
+    """Return whether a column other than ``question_id`` has texts, by its first value that is not None."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)

@@ -19,7 +19,7 @@ from ragsweep.sweep.running.session import Session
 
 
 class Retrieved(NamedTuple):
-    """Names of chunks by question id, best first; ``whole``: no ranking ends before the requested depth."""
+    """Names of chunks by question id, best first; ``whole`` is false if they may end before the requested depth."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
