@@ -138,7 +138,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, the dataset and the best config; and its value as a metric."""
+    """Return tags with swept parameters, dataset and best config, and the best config's value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}

@@ -89,7 +89,10 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
-    """Yield commands for the next steps, with descriptions; the first makes the others read the sweep's ledger."""
+    """Yield commands for the next steps, with descriptions.
+
+    If the sweep is not in the default store, the first command sets the store for the others.
+    """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
         yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "for ragsweep to find the sweep")

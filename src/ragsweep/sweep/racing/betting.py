@@ -47,8 +47,8 @@ class RaceDecision:
 class Betting:
     """The rule that drops configs shown to be worse than the best by more than a margin, by anytime-valid bets.
 
-    On each cluster of questions, a bet is that a config scores less than the config that led before it. The best
-    config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
+    On each cluster of questions, a bet is that a config scores less than the config that led before the cluster. The
+    best config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
     configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
     are a random sample; scores are bounded, with any distribution. The probability holds for each config within the
     margin separately, not for all of them jointly.

@@ -149,7 +149,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load the questions that a config may use: those of its partition, or the search's."""
+        """Load a config's dataset, with only the questions of its partition."""
         node, typed = plain["dataset"], plain["partition"]
         partition.check(typed, searching)
         share = (plain.get("success") or {}).get("unanswerable")
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None if it has none, or an unbuildable one."""
+        """Return a function that reconstructs a config's prompts as sent; None without a prompt that can be built."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
