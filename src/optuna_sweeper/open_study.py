@@ -1,4 +1,4 @@
-"""Open a study: create it, or continue one with the same measurement."""
+"""Open a study: create it, or continue one with the same space, directions and subject."""
 
 import warnings
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Samplers by name, created for every trial, so that a trial's draws depend only on its position."""
+"""Samplers by name; each trial gets a new one, so that its draws depend only on its position in the study."""
 
 import hashlib
 import warnings

@@ -70,7 +70,7 @@ class Space:
         return point, outside
 
     def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
-        """Convert a point's values as typed to Optuna's values."""
+        """Convert a point's values from text to Optuna's values."""
         domains = {parameter.name: parameter.domain for parameter in self.parameters}
         return {
             name: text if isinstance(domains[name], Categorical) else domains[name].locate(float(text))
@@ -97,7 +97,7 @@ class Space:
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
-        """List overrides that contain each choice and each end of each range once, all of which must compose.
+        """List overrides that must compose; together they contain each choice, and both ends of each range.
 
         A conditional parameter is combined with each value of its parent; all others have their first value.
         """

@@ -2,7 +2,7 @@
 
     magic · length and hash of the header · header (JSON) · arrays, each zero-padded to 64 bytes
 
-The header contains the address, so that an entry under another address is invalid, and the hash of every array. Only
+The header contains the hash of every array, and the address, so that an entry under another address is invalid. Only
 numbers and strings are read: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
 entry cannot run code or allocate more memory than its size.
 """

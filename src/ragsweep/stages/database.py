@@ -167,7 +167,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables or none, and check their version."""
+    """Create all tables or none; raises OtherFormat for tables of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

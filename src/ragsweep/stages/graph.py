@@ -75,7 +75,7 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: those of all configs (``asked``), distinct ones, and unnecessary ones (``stored``).
+    """Counts of stage runs: of all configs (``asked``), distinct ones, and distinct unnecessary ones (``stored``).
 
     ``seconds`` is the duration of the necessary runs; None without comparable measurements on this machine. ``rows`` is
     an upper bound on the answers or verdicts to compute: equal requests share one, but are found only after they are

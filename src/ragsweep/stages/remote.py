@@ -141,7 +141,7 @@ class Remote:
         return self._reach(write(), writing=True)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write an object that no other process writes."""
+        """Write an object, replacing an older one; only for objects that no other process writes."""
         import obstore
 
         put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))

@@ -30,12 +30,12 @@ class Busy(Exception):
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address; no other file or row name is ever used as a path."""
+    """Return whether a name is an address; other names from files or the database are not used as paths."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
-    """Raise instead of waiting for a lock; pass this to ``Locks.alone``."""
+    """Raise Busy instead of waiting for a lock, as an argument of ``Locks.alone``."""
     raise Busy
 
 

@@ -89,7 +89,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the overrides that identify a single config: all except defaults and the choice of questions."""
+    """Keep the overrides that name a single config: without ``sweeps`` and, unless nothing is left, ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 

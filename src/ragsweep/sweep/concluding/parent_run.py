@@ -103,7 +103,7 @@ def parent_run(
 
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
-    """Return the facts of the sweep as a whole in results.json."""
+    """Return the facts about the whole sweep for results.json."""
     facts: dict[str, object] = {"name": name, "holdout_looks": summary.conclusion.holdout_views}
     facts |= {"gap": summary.gap and summary.gap._asdict(), **race_facts(summary.results)}
     if len(summary.objectives) > 1:
@@ -125,7 +125,7 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the fully evaluated config with the best mean of the first objective."""
+    """Return the completely evaluated config with the best first objective, and its summary; None if there is none."""
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     pairs = [
         (one, one.summaries.metrics[name])

@@ -47,7 +47,7 @@ def show_sweep(
         terminal: The terminal.
         reference: The reference of the sweep in commands, such as ``ffea9bd0``.
         view: The command that starts MLflow's UI.
-        address: The page of the sweep's parent run.
+        address: The URL of the sweep's parent run in the tracker, or "".
         by: A label; the table is also printed for each of its values.
     """
     page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []

@@ -88,7 +88,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-            earlier have fewer; they are needed, as they may have led.
+                earlier have fewer; they are needed, as they may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
@@ -131,7 +131,7 @@ class Betting:
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters in order; return, for each question, the start position of its cluster."""
+    """Return the number of each question's cluster, in order, and the position of the cluster's first question."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -203,7 +203,7 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
-    """Return whether a sweep was uploaded but not closed, by an interruption or an outage of the tracker."""
+    """Return whether a sweep was uploaded but not closed, due to an interruption or an outage of the tracker."""
     if sweep.status in (FINISHED, FAILED):
         return not tracker.has_ended(parent)
     return recorded >= len(sweep.jobs)

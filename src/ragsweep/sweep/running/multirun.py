@@ -41,7 +41,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How the jobs of a sweep ended: the status, why a job may lack a record ("": no reason), and an interruption."""
+    """The end of a sweep's jobs: the status, why a job may lack a record ("": no reason), and the interruption."""
 
     status: str
     why: str
