@@ -99,7 +99,7 @@ class Plan:
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
     # (if these depend on missing results: a text "ADDRESS ROW" for each row of a node that reads them)
     currency: str = ""
-    upper: bool = False  # whether all counts and durations are upper bounds, as of a search
+    upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
     @property
     def total(self) -> StageCount:

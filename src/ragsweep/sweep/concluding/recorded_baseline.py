@@ -44,7 +44,7 @@ def find_baseline(
         return next((one for one in results if one.name == names.get(number - 1)), None)
     try:
         found = find_recorded(declared, ledger)
-    except InputError:  # deleted since
+    except InputError:  # the record was deleted since
         return None
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None

@@ -100,7 +100,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
         names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
         names = [reference + one if one.startswith("#") else one for one in names]
         yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
-    elif reference and summary.results and summary.verdict is None:  # it was interrupted
+    elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
 
 

@@ -75,7 +75,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     try:
         writer.keep(result, artifacts)
     except BaseException:
-        # It could not be recorded, for example on a full disk.
+        # The result could not be recorded, for example on a full disk.
         ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
         raise
     check_scored(result)

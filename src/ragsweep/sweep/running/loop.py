@@ -112,7 +112,7 @@ class JobLoop:
         if self._multirun:
             own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
         if template is not self._first:
-            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # one time in names
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # names share one time
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(as_hydra_config(whole))

@@ -85,7 +85,7 @@ class OutcomeWriter:
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:
             return
-        if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
+        if ledger.claims.claim_upload(record) is not True:  # it is uploaded, or another process uploads it
             return
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
@@ -178,7 +178,7 @@ def log_outcome(
 def log_single(tracker: Tracker, evaluated: Evaluation, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
     """Log the result of a single config, with the files and the table of its content; return the run's id."""
     run = tracker.log_result(evaluated.result, at, evaluated.artifacts)
-    if tracker.identity:  # drawing charts takes longer than everything else
+    if tracker.identity:  # drawing the charts of the content takes longer than everything else
         made = content()
         tracker.log_artifacts(run, made.files)
         tracker.log_table(run, made.tables[0])
