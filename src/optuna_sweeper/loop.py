@@ -50,7 +50,8 @@ def run_search(
     """Search, and return the results of the jobs that this process launched, one list per batch.
 
     Each choice and both ends of each range are composed before the first job starts. The best trials are written to
-    ``optimization_results.yaml`` in ``folder``. ``attributes`` returns what to set on a job's trial at its end.
+    ``optimization_results.yaml`` in ``folder``. ``attributes`` returns the user attributes to set on a job's trial when
+    the trial ends.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
@@ -101,7 +102,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
 
 @dataclass(frozen=True)
 class SearchLoop:
-    """The loop by which this process works on a study, possibly with other processes."""
+    """The loop in which this process evaluates trials of a study, possibly together with other processes."""
 
     study: SharedStudy
     launch: Launch
@@ -116,7 +117,7 @@ class SearchLoop:
     def run(self) -> list[Sequence[JobReturn]]:
         """Search until the study is complete or stopped; return the results of this process's jobs.
 
-        Raises HydraException, with the reasons counted, if too many trials failed.
+        Raises HydraException, with the most frequent reasons, if too many trials failed.
         """
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
@@ -211,7 +212,7 @@ class SearchLoop:
                 )
 
         raced = run_race(race, trials, launch, after_rung)
-        for job in raced.dropped - raced.results.keys():  # before this process began
+        for job in raced.dropped - raced.results.keys():  # dropped before this process began
             prune(job)
         results = {job: result for job, result in raced.results.items() if isinstance(result, JobReturn)}
         for job in trials:
@@ -224,11 +225,11 @@ class SearchLoop:
             return self.launch(batch, until)
         except HydraException:
             raise
-        except Exception as fault:  # a job's exception is returned as its result
+        except Exception as fault:  # the launcher's own: a job's exception is returned as its result
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
-        """Record the outcome of a trial; ``spent``: its earlier cost."""
+        """Record the outcome of a trial; ``spent`` is its cost on earlier rungs, by name."""
         outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number

@@ -1,4 +1,4 @@
-"""Open a study: create it, or continue one with the same measurement."""
+"""Open a study: create it, or continue one with the same space, directions and subject."""
 
 import warnings
 from dataclasses import replace
@@ -63,7 +63,10 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
 
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
-    """Number a draw, and decide whether it is random: if the sampler repeats itself, or all values are fixed."""
+    """Return the number of a trial's draw, and whether to use the random sampler.
+
+    It is used for a retry, whose values are fixed, and if the configured sampler only repeats known configs.
+    """
     trials = study.get_trials(deepcopy=False)
     is_retry = EVALUATION in trial.user_attrs
     return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED

@@ -26,7 +26,7 @@ class Categorical:
         return self.values
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values that must all compose: every choice, or both ends of a range."""
+        """List the values that must all compose: every choice."""
         return self.values
 
     def suggest(self, trial: Any, name: str) -> str:
@@ -60,7 +60,7 @@ class Numeric:
         return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values that must all compose: every choice, or both ends of a range."""
+        """List the values that must all compose: both ends of the range, as typed."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
@@ -124,7 +124,7 @@ class Parameter:
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
     """Parse one override. Raises HydraException, whose message begins with ``where``, for unreadable text."""
     try:
-        return OverridesParser.create(loader).parse_overrides([line])[0]  # provides the loader for globs
+        return OverridesParser.create(loader).parse_overrides([line])[0]  # unlike parse_override, sets the loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
         raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault

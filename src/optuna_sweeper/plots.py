@@ -48,7 +48,7 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
 
 
 def _plots(study: Any, names: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any], tuple[float, float]]]:
-    """Yield the name of each defined plot, a function that draws it and returns its axes, and its size."""
+    """Yield the name of each possible plot, a function that draws it and returns its axes, and its size in inches."""
     from optuna.visualization import matplotlib as visual
 
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]
@@ -82,7 +82,7 @@ def _value(position: int, trial: Any) -> float:
 
 
 def _rank_parameters(study: Any, complete: Sequence[Any]) -> list[str]:
-    """List the parameters with several values by importance, or by name where that is undefined."""
+    """List the parameters with several values, most important first, or by name if importance is undefined."""
     from optuna.importance import get_param_importances
 
     values: dict[str, set[str]] = {}
@@ -108,7 +108,7 @@ def _importance(study: Any, names: Sequence[str]) -> Any:
 
 
 def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
-    """Arrange the panels in rows; Optuna puts all into one row."""
+    """Draw the slice plot with its panels in rows of `ROW`; Optuna puts all of them into one row."""
     from matplotlib.category import StrCategoryLocator
     from optuna.visualization import matplotlib as visual
 
@@ -134,7 +134,7 @@ def _save(axes: Any, size: tuple[float, float], folder: Path, name: str) -> list
     """Write a plot as PNG and SVG; return the names of both files."""
     axes = axes.flat[0] if hasattr(axes, "flat") else axes
     axes.figure.set_size_inches(*size)
-    overlaid = "parallel" in name  # axes unsupported by the layout engine
+    overlaid = "parallel" in name  # its overlaid axes are unsupported by the layout engine
     if overlaid:
         axes.tick_params(axis="x", rotation=20)
     else:

@@ -68,14 +68,14 @@ def _started(process: int) -> str | None:
 class Liveness(ABC, Generic[Work]):
     """Claims of processes on pieces of work, kept in a place that all of them can reach.
 
-    A claim ends when it is released, or when its process is dead. One thread per place sends heartbeats for all claims
-    of this process: a database that is locked for a minute must not silence the other places.
+    A claim ends when it is released, or when its process is dead. Each place, such as a database, has its own instance,
+    with a thread that sends heartbeats for all claims of this process: a locked database does not delay other places.
     """
 
     _stop: Callable[[], None] | None = None
 
     def __init__(self, pause: float, lapse: float = LAPSE) -> None:
-        """``pause``: seconds between heartbeats; ``lapse``: seconds without one until a process counts as dead."""
+        """Set ``pause``, the seconds between heartbeats, and ``lapse``, after which a silent process counts as dead."""
         self._pause, self._lapse = pause, lapse
 
     @abstractmethod
@@ -109,9 +109,9 @@ class Liveness(ABC, Generic[Work]):
 
 
 def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
-    """Send a heartbeat, and return whether the place is still referenced."""
+    """Send a heartbeat, unless the object no longer exists; return whether it exists."""
     liveness = place()
-    with suppress(Exception):  # the next beat may reach the place
+    with suppress(Exception):  # the next heartbeat may succeed
         if liveness:
             liveness.beat()
     return liveness is not None
@@ -119,7 +119,7 @@ def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterator[None]:
-    """Call ``action`` every ``seconds``, in another thread of this name, during the block or until it returns False."""
+    """Call ``action`` every ``seconds``, in a thread of this name, until the block ends or ``action`` returns False."""
     stop = _repeat(action, seconds, name)
     try:
         yield
@@ -128,7 +128,7 @@ def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterat
 
 
 def _repeat(action: Callable[[], object], seconds: float, name: str) -> Callable[[], None]:
-    """Call ``action`` every ``seconds``, in another thread, until it returns False; return a function to stop it."""
+    """Call ``action`` every ``seconds``, in a thread, until it returns False; return a function that ends this."""
     ended = threading.Event()
 
     def work() -> None:

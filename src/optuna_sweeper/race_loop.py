@@ -39,7 +39,7 @@ class Race(Protocol):
         """Return the first rung; jobs dropped before an interruption are dropped again."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Decide after the rung that ends at ``until``, from the values that the jobs which completed it returned."""
+        """Decide after the rung that ends at ``until``, from the return values of the jobs that completed the rung."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """End the race; ``returned`` has the return values of the jobs that completed their run in full."""

@@ -1,4 +1,4 @@
-"""Samplers by name, created for every trial, so that a trial's draws depend only on its position."""
+"""Samplers by name; each trial gets a new one, so that its draws depend only on its position in the study."""
 
 import hashlib
 import warnings
@@ -44,7 +44,7 @@ def seed_of(study: int, draw: int) -> int:
 def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]]) -> Any:
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
-    The state of a sampler would be lost with its process; the storage has all it needs from earlier trials.
+    A sampler's state would be lost with its process, whereas a new sampler reads all earlier trials from the storage.
 
     Args:
         settings: The sampler's name, the study's seed, and arguments of Optuna's class.

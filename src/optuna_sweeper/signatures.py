@@ -40,7 +40,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """The composer of a program's configs."""
+    """Composes the configs of a program's trials."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
@@ -62,7 +62,7 @@ class SearchComposer(NamedTuple):
         )
 
     def sign(self, overrides: Sequence[str]) -> Signature:
-        """Compose a config and hash it; if it cannot be composed, hash its overrides as typed, whatever their order."""
+        """Compose a config and hash it; if it cannot be composed, hash its sorted overrides."""
         config, fault = None, ""
         try:
             config = self.compose(overrides)

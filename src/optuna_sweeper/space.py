@@ -41,7 +41,7 @@ class Space:
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the overrides of a trial, the fixed ones included, in the order as written."""
+        """Return the overrides of a trial, the fixed ones included, in the order of ``order``."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
@@ -70,7 +70,7 @@ class Space:
         return point, outside
 
     def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
-        """Convert a point's values as typed to Optuna's values."""
+        """Convert a point's values from text to Optuna's values."""
         domains = {parameter.name: parameter.domain for parameter in self.parameters}
         return {
             name: text if isinstance(domains[name], Categorical) else domains[name].locate(float(text))
@@ -78,7 +78,7 @@ class Space:
         }
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Yield all points, the last parameter changing first. Raises HydraException for a continuous parameter."""
+        """Yield all points, the last parameter changing fastest. Raises HydraException for a continuous parameter."""
         endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
@@ -97,7 +97,7 @@ class Space:
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
-        """List overrides that contain each choice and each end of each range once, all of which must compose.
+        """List overrides that must compose; together they contain each choice, and both ends of each range.
 
         A conditional parameter is combined with each value of its parent; all others have their first value.
         """
@@ -117,7 +117,7 @@ class Space:
         ]
 
     def count_points(self, most: int) -> int:
-        """Count the points, up to ``most``."""
+        """Count the points, up to ``most``; a continuous space has ``most``."""
         if any(parameter.domain.listed() is None for parameter in self.parameters):
             return most
         return sum(1 for _ in islice(self.points(), most))
@@ -136,7 +136,7 @@ class Space:
                 yield parameter, [self.overrides(self._with_first_values(point)) for point in points]
 
     def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Complete a point by the first value of every other parameter that exists."""
+        """Complete a point with the first value of every other parameter that exists."""
         point: dict[str, str] = {}
         for parameter in self.parameters:
             if parameter.exists(point):
@@ -144,7 +144,7 @@ class Space:
         return point
 
     def _parent_values(self, parameter: Parameter) -> list[dict[str, str]]:
-        """List the values of all ancestors with which a parameter exists."""
+        """List the combinations of ancestors' values for which a parameter exists."""
         lists: list[dict[str, str]] = [{}]
         for condition in parameter.when:
             parent = next(each for each in self.parameters if each.name == condition.parent)
@@ -153,7 +153,7 @@ class Space:
         return lists
 
     def description(self) -> list[Any]:
-        """Return the space as plain values, to compare it with that of a stored study."""
+        """Return the space as plain values, to compare it with a stored study's space."""
         return [[each.name, repr(each.domain), *map(str, each.when)] for each in self.parameters]
 
 

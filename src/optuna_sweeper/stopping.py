@@ -19,7 +19,7 @@ _KEYS = ("seconds", "patience", "by", "budget")
 class StopRule:
     """The limits of a search; None means no limit."""
 
-    seconds: float | None = None  # since the process started; running jobs are finished
+    seconds: float | None = None  # since this process began to search; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
     by: tuple[float, ...] | None = None  # smallest improvement per objective; None: median of the jobs' ``differences``
     budget: Mapping[str, float] = field(default_factory=dict)  # limits of the costs that jobs return
@@ -93,7 +93,7 @@ def _limit(value: Any, key: str, least: float) -> float:
 
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
-    """Return the median of the smallest detectable differences; 0 if no job returns one."""
+    """Return, per objective, the median of the jobs' smallest detectable differences; 0 if no job returns one."""
     rows = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
     columns = [[least for least in column if math.isfinite(least)] for column in zip(*rows, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives

@@ -40,7 +40,7 @@ class Storage:
 
 
 def is_postgresql(url: object) -> bool:
-    """Return whether a URL is that of a PostgreSQL database, which other machines can reach."""
+    """Return whether a URL names a PostgreSQL database, which other machines can reach."""
     return str(url).partition("://")[0].partition("+")[0] == _SCHEME
 
 

@@ -52,14 +52,14 @@ class StudyPlan:
 
     name: str
     directions: tuple[str, ...]
-    subject: str  # identity of the measurement: only the same one continues a study
+    subject: str  # identity of what is measured: a study is continued only with the same subject
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides, and Optuna's values
     has_zero: bool = False  # whether first[0] is trial 0, which is only tried in a new study
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
-    suffix: str = ""  # the end of the study's name, by which it is found under an earlier title; "": by its name only
+    suffix: str = ""  # the end of the name by which a study with an older title is found; "": only by its full name
     objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
     attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
 
@@ -154,7 +154,7 @@ class SharedStudy:
         return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
 
     def _next(self, waiting: Any) -> Any:
-        """Return the next trial to evaluate, or None."""
+        """Start the next trial in Optuna and return it; None if no config is left to try."""
         if waiting is None:
             tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
             has_begun = any(lines is not None for lines in tried)
@@ -174,7 +174,7 @@ class SharedStudy:
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process; None for a duplicate, or a config that cannot be composed."""
+        """Claim a trial for this process; None for a duplicate, a config that cannot compose, or too many attempts."""
         overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
         if retry:
             attempt = retry["attempt"]
@@ -216,7 +216,7 @@ class SharedStudy:
         """Report an intermediate value of a trial; does nothing if another process has taken it over."""
         from optuna.exceptions import UpdateFinishedTrialError
 
-        with suppress(UpdateFinishedTrialError):  # another process has taken it over
+        with suppress(UpdateFinishedTrialError):
             evaluation.trial.report(value, step)
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; ``lost``: a worker died, so that the trials' attempts count."""
+        """Re-enqueue the trials that this process owns; ``lost``: whether a worker died, so that the attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():
@@ -249,7 +249,7 @@ class SharedStudy:
         return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
 
     def _next_point(self) -> int | None:
-        """Return the number of the first grid point without a trial, or None after the last."""
+        """Return the number of the grid point after the last one tried; None if all have been tried."""
         if self._points is None:
             self._points = list(self.space.points())
         number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1

@@ -1,4 +1,4 @@
-"""Summarise a study: the trial of each job, the reason for its end, and Optuna's plots.
+"""Summarise a study: the trial of each job, the reason for an early stop, and Optuna's plots.
 
 The file ``study.json`` and the folder ``plots`` are exported whenever a process leaves the study, so that a finished
 search can be displayed without its database.
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials to the sweep's folder, and its summary and plots to the search's folder."""
+    """Write a study's best trials to ``folder``, and its summary and plots to ``settings.folder``, else ``folder``."""
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)
@@ -100,7 +100,7 @@ def best_trials(study: Any) -> list[Any]:
 
 
 def optimization_results(study: Any) -> dict[str, Any]:
-    """Return the content of ``optimization_results.yaml``, in the format of Hydra's former plugin."""
+    """Return the content of ``optimization_results.yaml``, in the format of hydra-optuna-sweeper."""
     best = best_trials(study)
     if len(study.directions) == 1:
         return {"name": "optuna", **({"best_params": best[0].params, "best_value": best[0].value} if best else {})}

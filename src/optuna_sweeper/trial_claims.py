@@ -30,7 +30,7 @@ class TrialClaims(Liveness[Any]):
     def release(self, work: Any, lost: bool = False) -> None:
         """Re-enqueue a running trial, then mark it as failed; ``lost``: whether its attempt counts.
 
-        In this order, a process that dies in between leaves the new trial, and the old one to be marked later.
+        In this order, no trial is lost if the process dies in between: the old trial is then marked later.
         """
         from optuna.trial import TrialState
 
@@ -44,7 +44,10 @@ class TrialClaims(Liveness[Any]):
         self._study.tell(work.number, state=TrialState.FAIL)
 
     def is_alive(self, work: Any) -> bool:
-        """Return whether a living process owns a trial; one whose heartbeats ceased is dead, even on this machine."""
+        """Return whether a living process owns a trial.
+
+        Another process without heartbeats counts as dead, even on this machine.
+        """
         owner = trial_owner(work)
         if owner is None or owner == myself():
             return owner is not None
@@ -57,7 +60,7 @@ class TrialClaims(Liveness[Any]):
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that owns a trial; None if none does, or if it died before recording itself."""
+    """Return the process that owns a trial; None if none does, or if it died before it recorded its claim."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 

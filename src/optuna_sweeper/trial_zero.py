@@ -21,7 +21,7 @@ class TrialZero(NamedTuple):
 
 
 def read_baseline(setting: Any) -> tuple[str, ...] | None:
-    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None if it is null or a reference.
+    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None for null, a number or a name.
 
     Raises HydraException for an invalid override, or several values.
     """
@@ -43,7 +43,8 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
         declared: The overrides of the declared baseline, or None.
 
     Raises:
-        HydraException: The declared baseline cannot be read or composed.
+        HydraException: The declared baseline cannot be read.
+        Exception: One of ``composer.faults``, if the declared baseline cannot be composed.
     """
     outside = ""
     if declared is not None:
@@ -72,7 +73,7 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
 
 
 def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
-    """Return the values of a config; empty if it cannot be composed, for example if a searched key has no default."""
+    """Return a config's values; {} if it cannot be composed, for example because a searched key has no default."""
     try:
         return composer.values(space.overrides(moved), space.parameters)
     except composer.faults:

@@ -148,7 +148,7 @@ REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A trial that this process evaluates: the first with its config, or a retry."""
+    """A trial that this process evaluates: the first trial with its config, or a retry."""
 
     trial: Any  # Optuna's
     job: int  # index among the study's evaluations

@@ -1,4 +1,4 @@
-"""The sweeper ``hydra/sweeper=optuna`` and its settings; its body is ``optuna_sweeper``."""
+"""The sweeper ``hydra/sweeper=optuna`` and its settings; the package ``optuna_sweeper`` implements it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "qmc": {"qmc_type": "sobol", "scramble": True},  # quasi-random numbers, which cover the space evenly
     "random": {},
     "brute_force": {},  # every config once, in random order
-    "grid": {},  # every config once, the last parameter changing first
+    "grid": {},  # every config once, the last parameter changing fastest
 }
 """The samplers with arguments of Optuna's classes. The seed is that of the study; trials' seeds are derived from it."""
 
@@ -54,7 +54,7 @@ class OptunaSweeperConf:
     default: bool = True  # whether the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides to try next
     subject: str | None = (
-        None  # identity of the measurement; only the same one continues a study. null: the fixed overrides
+        None  # identity of what is measured; a study is continued only with the same. null: the fixed overrides
     )
     race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
     plots: bool = True  # Optuna's plots at the end: take a few seconds with a dozen parameters
@@ -101,7 +101,7 @@ class OptunaSweeper(Sweeper):
         assert self.config is not None
         assert self.hydra_context is not None
         assert self.launcher is not None
-        if hasattr(self.task, "drive"):  # a program that runs the search itself, with Hydra's launcher
+        if hasattr(self.task, "drive"):
             self.task.drive(self.launcher.launch, self.config)
             return []
         folder = Path(str(self.config.hydra.sweep.dir))

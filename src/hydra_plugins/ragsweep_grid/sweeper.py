@@ -63,7 +63,7 @@ class GridSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Launch all jobs and return their results, one list per batch; raise the first fault at the end.
+        """Launch all jobs and return their results, one list per batch; raise the first failed job's exception, if any.
 
         A task with a method ``drive`` gets the launcher and runs the jobs itself; then [] is returned.
         """

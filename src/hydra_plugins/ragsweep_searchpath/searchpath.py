@@ -25,7 +25,7 @@ class SweepsSource(ConfigSource):
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; without an ``@package`` header, its keys are those of the whole config."""
+        """Load a sweep; without an ``@package`` header, its keys are merged into the root of the config."""
         file = self._file(config_path)
         if not file.is_file():
             raise ConfigLoadError(f"Config not found : {file}")
@@ -68,7 +68,7 @@ class RagsweepSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append to the search path, so that the shipped ``conf`` takes precedence.
 
-        Only for ragsweep's command: every Hydra program in the environment loads the plugin.
+        Does nothing in other Hydra programs of the environment, which load the plugin as well.
         """
         from ragsweep.sweep.composing.compose import config_folder
 

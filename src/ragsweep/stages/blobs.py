@@ -2,7 +2,7 @@
 
     magic · length and hash of the header · header (JSON) · arrays, each zero-padded to 64 bytes
 
-The header contains the address, so that an entry under another address is invalid, and the hash of every array. Only
+The header contains the hash of every array, and the address, so that an entry under another address is invalid. Only
 numbers and strings are read: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
 entry cannot run code or allocate more memory than its size.
 """
@@ -130,7 +130,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Return an array's size in bytes, as a Python integer, because a header may contain any shape."""
+    """Return an array's size in bytes, as a Python integer, which no shape in a header can overflow."""
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -139,7 +139,7 @@ def _size(kind: Any, shape: Any) -> int:
 
 
 def _hash(data: memoryview | bytes) -> hashlib.blake2b:
-    """Start a hash: BLAKE2b takes .3 s for 100 MB, SHA-256 without hardware support .5 s."""
+    """Start a hash with BLAKE2b, which takes 0.3 s for 100 MB; SHA-256 without hardware support takes 0.5 s."""
     return hashlib.blake2b(data, digest_size=_DIGEST)
 
 
@@ -159,7 +159,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Separate a value's arrays from its words."""
+    """Separate a value's arrays from its strings."""
     if isinstance(value, np.ndarray):
         fields: Mapping[str, Any] = {"": value}
     elif isinstance(value, Mapping):

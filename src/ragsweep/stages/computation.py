@@ -30,10 +30,10 @@ class Computation:
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
         self._kept = 0.0  # seconds up to the last kept rows
-        self._pieces = [0, 0]  # computed, and recalled
+        self._pieces = [0, 0]  # numbers of computed and of recalled pieces
 
     def seconds(self) -> float:
-        """Return the seconds of this node's own work so far, extrapolated to the pieces that were recalled."""
+        """Return the seconds spent in this node so far, without its inputs, extrapolated to the recalled pieces."""
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent

@@ -45,7 +45,7 @@ _PASSING = {
 class Cost:
     """Cost of computing a value: amount of work, and seconds."""
 
-    amount: float  # characters of text of a whole value; else rows
+    amount: float  # `Node.amount` of a whole value (characters of the corpus), else the number of rows
     seconds: float
 
 
@@ -63,7 +63,7 @@ class Database:
         self._move = put_aside
         self._warn = warn
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._number = 0  # the file's, so that only the damaged file is moved
+        self._number = 0  # inode of the opened file, so that a file which replaced it is not moved
 
     def open(self) -> sqlite3.Connection:
         """Return this process's connection; raises OSError or sqlite3.Error if it cannot be opened."""
@@ -145,7 +145,7 @@ def insert_entry(
 def damaged(fault: Exception) -> bool:
     """Return whether an error means a damaged database, rather than a busy, full or unreachable one."""
     if isinstance(fault, sqlite3.Error):
-        # The statements are correct: a constraint fails because of a value, any other error because of the file.
+        # The SQL is correct: a constraint fails because of a value, and an error not in _PASSING because of the file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
     # If a name is damaged, Python cannot decode SQLite's message, which contains it.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
@@ -167,7 +167,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables or none, and check their version."""
+    """Create all tables or none; raises OtherFormat for tables of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

@@ -1,8 +1,8 @@
 """Choose items of a store to evict, and remove them while other processes use the store.
 
-The data are removed before their row. An interruption leaves a row without data: a miss, which the next computation
-fills or the next eviction removes. A whole value mapped by another process stays readable there; its disk space is
-freed when that process ends.
+The data of an entry is removed before its row in the database. An interruption leaves a row without data, which counts
+as missing: the next computation adds the data, or the next eviction removes the row. A whole value mapped by another
+process stays readable there; its disk space is freed when that process ends.
 """
 
 import shutil
@@ -19,8 +19,8 @@ from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, Sweep
 class Conditions:
     """The conditions of an eviction: an item that meets all of them may be removed; None and False mean no condition.
 
-    With ``to_size`` the least recently used of them are removed until the store fits. Files in quarantine are removed
-    only if ``everything`` or ``quarantine`` is set; ``quarantine`` removes nothing else.
+    With ``to_size``, only the least recently used of these items are removed, until the store fits. Files in quarantine
+    are removed only if ``everything`` or ``quarantine`` is set; ``quarantine`` removes nothing else.
     """
 
     older_than: float | None = None  # seconds since the last use
@@ -93,7 +93,8 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):
-                    if not (is_address(address) and (place.folder / "whole" / address).exists()):  # rewritten
+                    # A value that another process has written again keeps its row.
+                    if not (is_address(address) and (place.folder / "whole" / address).exists()):
                         _forget(connection, address)
             for item in rows:
                 yield item, _remove(place, connection, item)
@@ -103,7 +104,7 @@ def give_back(place: StorePlace) -> str:
     """Free the database's unused space; return the reason if that failed, else ""."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # other processes would wait until the copy is complete
+            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use it: they would wait for the copy
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:
@@ -124,7 +125,7 @@ def _remove(place: StorePlace, connection: sqlite3.Connection, item: Item) -> st
             if row is not None and row != (item.used, item.rows):
                 return CHANGED
             if item.sort == "rows":
-                # One transaction per segment: freeing gigabytes takes seconds, while other writers wait.
+                # One transaction per segment: other writers would wait for seconds while gigabytes are freed.
                 for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
                     connection.execute("DELETE FROM segments WHERE id = ?", number)
                 _forget(connection, item.name)

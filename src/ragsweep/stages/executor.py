@@ -50,7 +50,7 @@ class Listener:
 
 @dataclass
 class StageWork:
-    """Work on one stage: runs, recalled results, and the stage's own seconds."""
+    """Work on one stage: numbers of computed and of recalled results, and the seconds of the stage alone."""
 
     executed: int = 0
     recalled: int = 0
@@ -101,7 +101,7 @@ class Executor:
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Forget this process's failed rows, so that the next request recomputes them, perhaps under a new budget."""
+        """Drop this process's failed rows, so that the next request recomputes them, perhaps under a new budget."""
         self._rows.forget_failed()
         self._failures = {}
 
@@ -127,7 +127,10 @@ class Executor:
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return known rows of a node or, if ``alike``, of others of its class and stage: at most ``most`` segments."""
+        """Return existing rows of a node or, if ``alike``, of other nodes of its class and stage.
+
+        Rows in memory are one table; rows in the store are at most ``most`` segments.
+        """
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
             return [columns]
@@ -135,7 +138,7 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds of a value, or of these rows, from measurements on this machine; None without any."""
+        """Estimate the seconds of a value, or of these rows; None without comparable measurements on this machine."""
         if self.store is None:
             return None
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
@@ -174,7 +177,7 @@ class Executor:
                 if value is None:
                     value, seconds = self._compute(Computation(self, node), ())
                     store.keep_whole(node, value, seconds)
-                    # Read back if possible: this frees the memory, and cold and warm results are bit-identical.
+                    # Read back if possible: this frees the memory, and later runs get a bit-identical value.
                     stored = store.whole(node)
                     return value if stored is None else stored
         self._count(node).recalled += 1
@@ -188,7 +191,7 @@ class Executor:
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
-            self._rows.put(node.address, table, most)  # including partial results
+            self._rows.put(node.address, table, most)  # before the computation, to keep the rows that precede a failure
             with self._alone(node, store):
                 if store:
                     _read(table, store, node, rows)  # another process may have added them during the wait
@@ -222,7 +225,7 @@ class Executor:
             work.keep(rows, value)
 
     def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
-        """Run a node; return its value and its own seconds, without its inputs'."""
+        """Run a node; return its value, and its seconds without those of its inputs."""
         node = work.node
         self.listener.started(node, len(rows))
         try:
@@ -253,7 +256,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
-    """Add stored rows that the table lacks; if some of ``rows`` are missing locally, also those of other machines."""
+    """Add stored rows that the table lacks; if some of ``rows`` are missing locally, fetch rows of other machines."""
     _add_segments(table, store, node)
     if not table.covers(rows):
         store.fetch_rows(node)

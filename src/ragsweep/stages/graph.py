@@ -75,11 +75,11 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: those of all configs (``asked``), distinct ones, and unnecessary ones (``stored``).
+    """Counts of stage runs: of all configs (``asked``), distinct ones, and distinct unnecessary ones (``stored``).
 
-    ``seconds`` is the duration of the necessary ones; None without comparable measurements on this machine. ``rows`` is
-    the highest number of answers or verdicts to compute, since equal requests are found only once they are assembled;
-    ``charge`` is the cost of those that call a service.
+    ``seconds`` is the duration of the necessary runs; None without comparable measurements on this machine. ``rows`` is
+    an upper bound on the answers or verdicts to compute: equal requests share one, but are found only after they are
+    assembled. ``charge`` is the cost of those that call a service.
     """
 
     asked: int = 0
@@ -97,9 +97,9 @@ class Plan:
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
-    # (if not known yet: for each reading row, the reader's address, a space and the row)
+    # (if these depend on missing results: a text "ADDRESS ROW" for each row of a node that reads them)
     currency: str = ""
-    upper: bool = False  # whether all counts and durations are upper bounds, as of a search
+    upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
     @property
     def total(self) -> StageCount:
@@ -150,9 +150,9 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
 
 
 def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
-    """Return the addresses to compute, with their rows: from the results down, as far as needed.
+    """Return the addresses to compute, with their rows, by a walk from the wanted nodes down to existing results.
 
-    The second value is the set of addresses whose rows are not known yet: they have one entry per reading row.
+    The second value is the set of addresses whose rows depend on missing results (see `Plan.missing`).
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()

@@ -21,12 +21,12 @@ EACH = 3
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
-    """Choose at most SAMPLE distinct queries by hash: independent of order, and mostly the same for a superset."""
+    """Choose at most SAMPLE distinct queries by hash: their order has no effect, and added queries replace few."""
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
 class Probes(NamedTuple):
-    """The time of each question, and the machine's state when it was taken; all columns (questions,)."""
+    """The time of each question, and the machine's state during it; arrays of shape (questions,)."""
 
     seconds: NDArray[np.float64]
     work: NDArray[np.float64]  # seconds of the fixed work shortly before
@@ -37,7 +37,7 @@ class Probes(NamedTuple):
 def latency_node(
     target: Node, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
 ) -> Node:
-    """Return the node that times ``target`` for each query: `Probes`.
+    """Return the node that times ``target`` for each query; its value is `Probes`.
 
     If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
     target fails for a query, its time is NaN, which is not stored.
@@ -47,8 +47,8 @@ def latency_node(
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
-        with suppress(CallFailed):  # the query is repeated alone
-            work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
+        with suppress(CallFailed):  # each query is repeated below
+            work.get(target, [key for row in wanted for key in row])  # computes the inputs, which must not be timed
         return _one_by_one(target, work, wanted)
 
     spec = Spec("ragsweep.latency", "2", files={"machine": machine()})
@@ -59,7 +59,8 @@ def latency_node(
 def rule_latency_node(target: Node, rule: Spec) -> Node:
     """Return the node that times a step with parameters that change the result but not the work, such as a weight.
 
-    ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
+    ``rule`` is the step's spec without these parameters: all steps of one rule over the same inputs share one
+    measurement.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:
@@ -77,7 +78,7 @@ def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
-    """Time each question, and the fixed work before every third one, so that both run under the same load."""
+    """Time each question, and before every third question the fixed work, so that both run under the same load."""
     inputs, found, fixed = _Inputs(work), [], 0.0
     for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question loads models and warms the caches
         if number % EACH == 0:

@@ -1,9 +1,9 @@
-"""Leases: one of several machines computes, the others wait. Put-if-absent of any object store suffices.
+"""Leases: one of several machines computes, the others wait. They need only an object store with put-if-absent.
 
 A lease is the last of the numbered objects below its name, and belongs to the process that created it. Its owner
-rewrites it every few seconds. A lease ends when it is released, when its process on this machine is dead, or when other
-processes see it unchanged for ``lapse`` seconds of their own clocks; the next number may then be created. So clocks are
-never compared, nothing is deleted, and an owner that was declared dead changes only its own number.
+rewrites it every few seconds. A lease ends when it is released, when its owner on this machine is dead, or when it does
+not change for ``lapse`` seconds, measured by the clock of a waiting process; the next number may then be created. So
+clocks are never compared, nothing is deleted, and an owner that was declared dead changes only its own number.
 """
 
 import json
@@ -119,7 +119,7 @@ class Leases(Liveness[str]):
 
 
 def _read_owner(content: bytes) -> Holder:
-    """Read the owner of a lease; of malformed content, a process of an unknown machine."""
+    """Read the owner of a lease; malformed content belongs to a process on an unknown machine."""
     try:
         host, process, started, _ = json.loads(content)
         if type(process) is int and 0 < process < 2**31:  # valid process ids

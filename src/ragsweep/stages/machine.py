@@ -29,7 +29,7 @@ def machine() -> str:
     """Name this machine by the properties that determine its speed: architecture, processor and core count."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
-    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process
+    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process: only if needed
     return f"{platform.machine()} {model} x{os.cpu_count()}"
 
 

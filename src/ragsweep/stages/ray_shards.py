@@ -45,7 +45,7 @@ class RayShards:
     def compute(
         self, make: Callable[[Any], Any], shards: Sequence[str], read: Callable[[str], Any], address: str, result: type
     ) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of each completed shard, in any order.
+        """Yield name and value of each shard as it is completed, in any order.
 
         Args:
             make: Computes a shard from its input; sent to each worker once.
@@ -108,7 +108,7 @@ def _compute(part: list[Any], given: Any, address: str) -> bytes:
 
 @lru_cache(1)
 def _loaded(part: Any) -> Callable[[Any], Any]:
-    """Return the part loaded by this worker process; it is received once."""
+    """Return the part behind a Ray reference, which each worker process receives and loads only once."""
     import ray
 
     made: Callable[[Any], Any] = ray.get(part)

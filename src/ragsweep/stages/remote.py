@@ -48,13 +48,13 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Read and write objects by name; methods return None (or False) for absent or unreachable objects.
+    """Reads and writes objects by name; methods return None (or False) for absent or unreachable objects.
 
     Args:
         objects: An obstore store.
         url: Its name in warnings.
-        warn: Called, in any thread, at the first failure of the object store.
-        pause: Seconds without requests after a failure.
+        warn: Called, in any thread, at the first failure of the object store, and for a slow answer.
+        pause: Seconds without requests after a failure; doubled after each further failure.
         answer: Timeout in seconds for a response, or for its next part.
     """
 
@@ -141,7 +141,7 @@ class Remote:
         return self._reach(write(), writing=True)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write an object that no other process writes."""
+        """Write an object, replacing an older one; only for objects that no other process writes."""
         import obstore
 
         put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))
@@ -184,7 +184,7 @@ class Remote:
                 return False
             put = self._answered(lambda: obstore.put_async(self._objects, name, path), size)
             return self._reach(put, writing=True) is not None or None
-        except (OSError, ValueError):  # evicted meanwhile
+        except (OSError, ValueError):  # the file was evicted meanwhile
             return None
 
     def _later(self, action: Callable[[], object]) -> None:
@@ -234,7 +234,7 @@ class Remote:
         try:
             with waiting_for(self.url, NOTICE, self.warn):
                 found = future.result()
-        except FileNotFoundError as fault:  # on a write: the bucket itself
+        except FileNotFoundError as fault:  # on a write, the bucket itself is missing
             if writing:
                 self._fail(fault)
             return None

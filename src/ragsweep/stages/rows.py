@@ -37,11 +37,11 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether all these rows exist; for no rows, whether the form of a row is known."""
+        """Return whether all these rows exist; for no rows, whether any were added, so that `take` has the columns."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
-        """Append the rows that are not present yet, and return them."""
+        """Append the rows that are not present yet; return their keys and values."""
         new = {key: n for n, key in reversed(list(enumerate(rows))) if key not in self.position}
         if len(new) < len(rows):
             wanted = sorted(new.values())
@@ -93,7 +93,10 @@ class RowTables:
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table that was just used or extended; beyond ``most`` bytes, evict the oldest ones that are stored."""
+        """Keep a table that was just used or extended; beyond ``most`` bytes, evict the least recently used ones.
+
+        Only tables that can be recalled from the store are evicted.
+        """
         self._tables[address] = table
         self._tables.move_to_end(address)
         self.bytes += table.bytes - self._sizes.get(address, 0)
@@ -120,7 +123,7 @@ def cut(columns: Any, wanted: np.ndarray) -> Any:
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Concatenate values of one form, column by column; texts are those of the first."""
+    """Combine values of one form by ``change``, column by column; the first value provides columns of other types."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)
@@ -129,7 +132,7 @@ def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) ->
 
 
 def _seal(columns: list[np.ndarray]) -> np.ndarray:
-    """Join arrays, read-only, so that a part gets the same with and without a store."""
+    """Concatenate arrays into a read-only one, as arrays from a store are read-only, too."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
     # A slice would keep its whole base array in memory.

@@ -72,7 +72,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
-    """Index the words of all chunks; a single shard needs no intermediate results."""
+    """Index the words of all chunks, in shards if the retriever can count a shard and there are several."""
     if not isinstance(part, CountingRetriever):
         return part.build(texts)
     shards = part.shards((spans.end - spans.start).tolist())
@@ -88,7 +88,7 @@ def _shards(
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield chunk numbers and the results for their texts, in any order.
 
-    Shards are ordered by length, longest first: texts of equal length need no padding.
+    Chunks are sorted by length, longest first: texts of similar length, in one batch, need little padding.
     """
     order = np.argsort(spans.start - spans.end, kind="stable")
     starts = range(0, len(texts), SHARD)

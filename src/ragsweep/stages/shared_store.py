@@ -173,7 +173,7 @@ class SharedStore(Store):
 
 
 def _read_cost(data: bytes) -> tuple[Cost, str]:
-    """Read a cost and its machine; no cost if malformed (it has no digest)."""
+    """Read a cost and its machine; return a cost of 0 and "" if they are malformed (the object has no checksum)."""
     try:
         facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
         amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]

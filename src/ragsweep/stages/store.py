@@ -134,7 +134,7 @@ class Store:
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
-        if not digests or (keys_digest(rows),) in digests:  # the rows of one write
+        if not digests or (keys_digest(rows),) in digests:  # exactly the rows of one segment
             return bool(digests)
         keys = self.keys(node)
         return bool(keys) and keys.issuperset(rows)
@@ -144,7 +144,7 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of the latest ``most`` segments of a node; with ``alike``, of others of its class and stage."""
+        """Return values of the last ``most`` segments of a node or, if ``alike``, of others of its class and stage."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
@@ -221,7 +221,7 @@ class Store:
             return unpack(map_file(path), address, result).value
         except FileNotFoundError:
             return None
-        except OSError as fault:  # may be intact: unreadable for this user, or temporarily
+        except OSError as fault:  # the file may be intact, but unreadable for this user, or temporarily
             self._warn(f"cannot read {path}: {fault}; it will be recomputed")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
@@ -254,7 +254,7 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str, action: str = "store") -> Iterator[None]:
-        """Turn a failed write into one warning: results stay in memory, and work continues without the store."""
+        """Turn a failed write in the block into a warning: results stay in memory, and work continues without it."""
         try:
             yield
             self._works = True

@@ -50,7 +50,7 @@ class StoredReplies(MutableMapping[str, str]):
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:
-        """Store a reply; an existing one is kept."""
+        """Store a reply, unless there is one for this key."""
         if key in self._known:
             return
         self._known[key] = text

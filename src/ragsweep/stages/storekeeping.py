@@ -30,12 +30,12 @@ class Busy(Exception):
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address; no other file or row name is ever used as a path."""
+    """Return whether a name is an address; other names from files or the database are not used as paths."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
-    """Raise instead of waiting for a lock; pass this to ``Locks.alone``."""
+    """Raise Busy instead of waiting for a lock, as an argument of ``Locks.alone``."""
     raise Busy
 
 
@@ -130,7 +130,7 @@ class Item:
     rows: int = 0
     seconds: float = 0.0
     users: tuple[str, ...] = ()  # signatures of configs with results that depend on it
-    there: bool = True  # False: a row whose data is gone
+    there: bool = True  # False: listed in the database, but without data
     written: bool = False  # a temporary file of a live process
 
 
@@ -140,7 +140,7 @@ class Contents:
 
     items: tuple[Item, ...]
     database: int  # bytes of the database and its log
-    unused: int  # bytes of it that are unused
+    unused: int  # unused bytes inside the database
 
     @cached_property
     def entries(self) -> list[Item]:
@@ -179,7 +179,7 @@ def contents(place: StorePlace) -> Contents:
                     item = replace(item, used=int(aside) / 1e9)
                 items.append(item)
     for folder in place.pieces():
-        with suppress(FileNotFoundError):  # its value is complete
+        with suppress(FileNotFoundError):  # removed meanwhile, because its value is complete
             stats = [path.lstat() for path in folder.iterdir()]
             times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
             items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
@@ -188,7 +188,7 @@ def contents(place: StorePlace) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Return the database's rows as items, with the actual sizes of files."""
+    """Yield the database's entries, and rows without an entry, as items, with the actual sizes of files."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):

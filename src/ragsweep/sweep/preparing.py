@@ -61,7 +61,7 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
     for values in configs:
         check_form(values, main_config())
     check_command(configs[0])
-    # The location of results cannot differ within a sweep, or they would not be found again.
+    # All jobs of a command share one store, one tracker and one executor.
     for key in ("store", "tracking", "compute"):
         if any(values[key] != configs[0][key] for values in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep; run one command for each value")
@@ -72,7 +72,8 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
     """Check every config of a command against its data, and plan the computations of all of them.
 
-    For a search, only the first experiment is kept, and the plan is an upper bound. Raises a RagsweepError for faults.
+    For a search, only the first experiment is kept, and the plan is an upper bound on all trials (with a sweeper other
+    than ours, the plan of the first experiment). Raises a RagsweepError if any config is invalid.
     """
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)
@@ -107,7 +108,7 @@ def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
 
 
 def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
-    """List the labels that group the questions of every config."""
+    """List the labels by which the questions of every config can be grouped."""
     tables = [
         tabulate(questions)
         for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
@@ -116,7 +117,7 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
-    """Prepare the race that the sweeper runs; None without a race."""
+    """Return the command's race, or None if it has none; raise ConfigError if it cannot be run."""
     if command.race is None:
         return None
     if session.evaluator.executor.store is None:
@@ -143,7 +144,8 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
     """Check a ``declared`` baseline that names a recorded result, and yield notes on it; none for other declarations.
 
-    Raises InputError if there is no such result, or if it is of other questions or documents or lacks an objective.
+    Raises InputError if there is no such result, if it was evaluated on other questions or documents, or if it lacks an
+    objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:

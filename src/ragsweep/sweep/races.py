@@ -13,8 +13,8 @@ class BettingRace:
     """The rule that drops configs shown to be worse than the best, by anytime-valid bets (see racing.Betting).
 
     Args:
-        margin: As in Betting.
-        level: As in Betting.
+        margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
+        level: Lower bound of the probability that the best config is not dropped.
         block: Number of questions between two decisions.
     """
 

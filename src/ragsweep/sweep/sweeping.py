@@ -1,4 +1,4 @@
-"""Run a command: compose its configs, prepare them, run them, and conclude their records."""
+"""Run a command: compose, prepare and run its configs, and draw a conclusion from their results."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):
-    """The exit status of a command, and the id of the sweep that it ran or showed; None without a sweep."""
+    """The exit status of a command, and the id of the sweep that it ran or showed (None if there is none)."""
 
     status: int
     sweep: str | None = None
@@ -133,9 +133,9 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 
 
 def _evaluate_single(context: RunContext, job: Job) -> None:
-    """Evaluate a config, record it, show it and track it.
+    """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    Raises TrackingError, Partial or TargetsMissed after it is recorded and shown.
+    Raises TrackingError, Partial or TargetsMissed after the result is recorded and shown.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
@@ -170,7 +170,7 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
-    """Open a sweep, run its jobs and conclude their records; show a finished sweep again without running jobs."""
+    """Open a sweep, run its jobs and show its conclusion; if it is already finished, show it without running jobs."""
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     with multirun.alone(key):
         sweep, finished = multirun.open(key, new, prepared.planned)
@@ -187,7 +187,7 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep, and restore the tracker's missing records; return the sweep's results."""
+    """Show a finished sweep again, and upload the records that the tracker lacks; return the sweep's results."""
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
@@ -198,16 +198,16 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
             if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
                 text = f"{len(sent)} results were missing from MLflow and have been restored"
                 context.terminal.line("sync", text)
-        sweep = ledger.sweep(sweep.id)  # its run may have changed
+        sweep = ledger.sweep(sweep.id)  # the upload may have changed its parent run
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     _show_summary(context, sweep, summary, values)
     return summary.results
 
 
 def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequence[Result], str]:
-    """Conclude a sweep, unless another process will; return its results and its status.
+    """Conclude a sweep, unless another process will conclude it; return the sweep's results and status.
 
-    Raises what interrupted the jobs, after the sweep is concluded.
+    If the jobs were interrupted, the interrupting exception is raised at the end.
     """
     context, ledger = multirun.context, multirun.ledger
     with multirun.alone(sweep.key):
@@ -228,7 +228,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    A sweep with an interrupted conclusion becomes KILLED in the ledger and the tracker; the same command concludes it.
+    If this fails or is interrupted, the sweep's status becomes KILLED in the ledger and the tracker, and the same
+    command, when repeated, concludes the sweep.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:
@@ -267,7 +268,7 @@ def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumm
 def _summarise(
     multirun: Multirun, sweep: Sweep, records: Sequence[Record], ending: Ending, weighed: bool = True
 ) -> tuple[SweepSummary, str]:
-    """Summarise the records of a sweep, and return the sweep's status as well."""
+    """Return the summary of a sweep's records, without a verdict if ``weighed`` is false, and the sweep's status."""
     status, recorded = ending.status, {record.job for record in records}
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
     weighed = weighed and status != KILLED

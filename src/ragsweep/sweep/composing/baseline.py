@@ -36,7 +36,7 @@ def read_overrides(declared: object) -> list[str] | None:
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
     """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
 
-    Returns the command and its jobs: ``made``, or jobs composed anew. Other declarations change nothing. Raises
+    Returns the command and its jobs: ``made``, or newly composed jobs. Other declarations change nothing. Raises
     ConfigError for a number beyond the jobs, a baseline that differs within the sweep, overrides that do not compose,
     or a value of another type.
     """
@@ -77,7 +77,7 @@ def _is_shared(line: str, command: Command) -> bool:
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
-    """Return the identity of a config, without operational settings."""
+    """Return the settings that identify a config: all except operational ones."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
 
 

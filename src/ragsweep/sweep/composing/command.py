@@ -81,7 +81,7 @@ class Command:
 
         Secrets are masked.
         """
-        jobs = [read_settings(job) for job in self.jobs]  # unknown in advance for a search
+        jobs = [read_settings(job) for job in self.jobs]  # for a search, only its first jobs
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
         alone = [label(read_settings(_own(job)), groups) or "defaults" for job in self.jobs]
         names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
@@ -89,7 +89,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the overrides that identify a single config: all except defaults and the choice of questions."""
+    """Keep the overrides that name a single config: without ``sweeps`` and, unless nothing is left, ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -196,7 +196,7 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 
 
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
-    """Raise ConfigError if a group has no option: ``llm=null``, ``~llm``, ``+experiment=x`` without its folder."""
+    """Raise ConfigError if a group would have no option: ``llm=null``, ``~llm``, ``+experiment=x`` without a folder."""
     lines = [str(override.input_line) for override in parsed]
     packaged = any("pkg://" in line for line in lines)
     for override in parsed:
@@ -236,9 +236,9 @@ def _parse_one(line: str) -> Override:
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
-    """List the sweeper and sampler of a named sweep, unless others were typed.
+    """List overrides with the sweeper and sampler of a named sweep, unless others were typed.
 
-    In Hydra the choice of the main config would override a config's choice in its defaults.
+    Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
     """
     typed = {override.key_or_group for override in parsed}
     folders = composer.folders([str(override.input_line) for override in parsed])
@@ -302,14 +302,14 @@ def trial_composer(command: Command, title: str, config: Callable[[], DictConfig
 
 
 def _numbering(line: str, number: str) -> str:
-    """Replace a baseline declared by overrides by the number of its config."""
+    """Replace a baseline declared by overrides with ``number``."""
     return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
 
 
 def compose_jobs(command: Command) -> list[Job]:
     """Return the jobs of a command, each with its composed config.
 
-    Raises ConfigError for the first job that cannot be composed, with the place of its case.
+    Raises ConfigError for the first job that cannot be composed; the message names its case if that is at fault.
     """
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):

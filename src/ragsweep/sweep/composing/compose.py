@@ -39,7 +39,7 @@ def config_folder() -> Path:
 
 @cache
 def main_config() -> Mapping[str, Any]:
-    """Return the shipped main config as written, with "" for each group that every config has a part of."""
+    """Return the shipped main config as written, with "" as the value of each group that requires an option."""
     content = yaml.safe_load((config_folder() / f"{CONFIG}.yaml").read_text(encoding="utf-8"))
     entries = [entry for entry in content.pop("defaults") if isinstance(entry, Mapping)]
     groups = {str(key): "" for entry in entries for key in entry if key not in ("sweeps", "task") and " " not in key}
@@ -58,8 +58,8 @@ class Policy(Protocol):
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
         """Check a template before any value is resolved.
 
-        Returns whether values of the config are interpolated into Hydra's settings: then jobs that differ in values
-        each need a check and a template.
+        Returns whether values of the config are interpolated into Hydra's settings. If so, each set of values needs its
+        own template and check.
         """
 
 
@@ -78,7 +78,7 @@ class Composer:
         self._templates: dict[tuple[str, ...], tuple[Template, bool]] = {}
 
     def compose(self, overrides: Sequence[str]) -> JobConfig:
-        """Compose a config; its values and errors are Hydra's own.
+        """Compose a config, with the same values as Hydra's own ``compose``.
 
         Raises Hydra's and OmegaConf's errors, and ConfigError for violations of the policy.
         """
@@ -94,7 +94,7 @@ class Composer:
         try:
             template, depends = self._template(tuple(line for line in lines if line not in values))
         except HydraException:
-            return JobConfig(self._template(lines)[0], {}, lines)  # Hydra reports the first of several faults
+            return JobConfig(self._template(lines)[0], {}, lines)  # with all lines: Hydra reports the first fault
         if depends or not all(template.accepts(key) for key, _ in values.values()):
             return JobConfig(self._template(lines)[0], {}, lines)
         return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
@@ -122,11 +122,11 @@ class Composer:
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def is_group(self, key: str, overrides: Sequence[str]) -> bool:
-        """Return whether a key names a group of configs, whose value is an option."""
+        """Return whether a key names a config group."""
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
-        """Return key and value of an override that only sets a single value."""
+        """Return key and value of an override that only sets a single value; None for other overrides."""
         key, value = override.key_or_group, override.value()
         if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
             return None
@@ -134,7 +134,7 @@ class Composer:
             return None
         if (isinstance(value, str) and ("$" in value or value == MISSING)) or override.is_hydra_override():
             return None
-        if key == "sweeps" or self.is_group(key, lines):  # the folders of named sweeps are apart
+        if key == "sweeps" or self.is_group(key, lines):  # ``sweeps`` is a group, but not in these folders
             return None
         return key, value
 
@@ -176,7 +176,7 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
     """Set `HydraConfig` to this config during the block, for interpolations such as ``${hydra:job.num}``."""
     singleton = HydraConfig.instance()
     before = singleton.cfg
-    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
+    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it, which may take longer than a job
     try:
         yield
     finally:

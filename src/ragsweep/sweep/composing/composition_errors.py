@@ -87,7 +87,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options of a group, as typed, whose file has this key at top level."""
+    """List the options of a group (``GROUP=NAME``) whose file has the key ``GROUP.KEY`` as its top-level KEY."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
@@ -95,7 +95,7 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
-    """List all keys of the config with the chosen options of groups that exist."""
+    """List all keys of the config with the options that the overrides choose, or with the defaults if that fails."""
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         template = composer.template(chosen)

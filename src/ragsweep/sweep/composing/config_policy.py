@@ -79,7 +79,7 @@ def add_secrets(secrets: Secrets, config: DictConfig) -> None:
         if isinstance(value, str) and "oc.env" in value:
             text = _ESCAPED.sub(r"\1", value)
             _add_variables(secrets, where.removeprefix(_SWEPT), text)
-            if text.count("oc.env") > len(VARIABLE.findall(text)):  # computed name of a variable
+            if text.count("oc.env") > len(VARIABLE.findall(text)):  # the name of a variable is computed
                 _add_named(secrets, config, where, value)
 
 
@@ -169,7 +169,7 @@ def _target(node: Any) -> str:
 
 
 class ConfigPolicy:
-    """The policy for configs; their confidential values are added to the command's secrets."""
+    """Checks configs, and adds their confidential values to the command's secrets (see `compose.Policy`)."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -193,7 +193,7 @@ class ConfigPolicy:
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config and its node ``hydra`` before any import; the result is that of `Policy.check`."""
+        """Check a composed config and its node ``hydra`` before any import; return the same as `Policy.check`."""
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
@@ -215,7 +215,7 @@ class ConfigPolicy:
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield the names in a config as written, and resolved if that is possible outside a job."""
+    """Yield key and text of each name in a config: as written, and resolved if that is possible outside a job."""
     for where, value in leaves(template.tree):
         if where in _NAMES:
             yield where, str(value)
@@ -228,7 +228,7 @@ def _value_of_variable(found: re.Match[str]) -> str:
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    """Resolve the settings that Hydra resolves, as within a job."""
+    """Resolve the `_RESOLVED` settings and the sweep's folder as in a job, with placeholders for the job's values."""
     within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
     assert isinstance(within, DictConfig)
     try:
@@ -277,7 +277,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
         nonlocal nested
         if where in weights:
             return weights[where]
-        weights[where] = 1  # of a cyclic interpolation
+        weights[where] = 1  # read only by a cyclic interpolation
         if isinstance(value, str) and "${" in value:
             names = _INNERMOST.findall(value)
             nested += value.count("${") > len(names)
@@ -312,7 +312,7 @@ def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tupl
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the place and value of a key, or of the interpolation that its path ends at."""
+    """Return place and value of a key; if its path leads into a text, of this text (an interpolation); else None."""
     where, node = "", tree
     for part in filter(None, key.split(".")):
         if isinstance(node, Mapping) and part in node:

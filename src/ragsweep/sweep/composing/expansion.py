@@ -29,7 +29,7 @@ class JobCase(NamedTuple):
     def blamed(self, fault: str) -> str:
         """Return the case as a prefix, ``hydra.sweeper.cases[2]: ``, if a fault names one of its keys; "" otherwise.
 
-        Only the first line is searched, up to its first semicolon: remedies follow it.
+        Only the first line is searched, up to its first semicolon, because remedies follow the semicolon.
         """
         fact = fault.partition("\n")[0].partition(";")[0]
         named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
@@ -46,9 +46,9 @@ def expand(
 ) -> list[JobCase]:
     """Return the product of all swept values, as Hydra's basic sweeper does, for each case if there are any.
 
-    A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both, as
-    everywhere in Hydra: a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
-    deduplicated, unless ``once`` is false, as in Hydra's basic sweeper.
+    A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both; as
+    everywhere in Hydra, a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
+    deduplicated unless ``once`` is false (Hydra's basic sweeper does not deduplicate).
     ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
     Raises HydraException for unreadable overrides, intervals, cases that are not lists of overrides, and too many jobs.
@@ -73,7 +73,7 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
-    """Check and number the cases; without cases return a single empty one."""
+    """Check and number the cases; without cases, return a single empty one with the number None."""
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:

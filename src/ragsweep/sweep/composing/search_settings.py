@@ -30,7 +30,7 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
-    """Return placeholder names of a search's trials, at least ``fewest``: other processes may exceed ``n_trials``."""
+    """Return placeholder names of a search's trials: ``n_trials``, or ``fewest`` if other processes added trials."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 

@@ -42,7 +42,7 @@ def read_number(declared: object) -> int | None:
 def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
     """Raise ConfigError for a missing or misspelt key of the ``main`` config, and for a value of the wrong form.
 
-    Files may add keys of their own, but none that resembles one of ours: a misspelling would be silently ignored.
+    Files may add keys, but none that resembles a key of ``main``: a misspelt key would be silently ignored.
     """
     for key in values.keys() - main.keys():
         if similar := get_close_matches(key, main, 1, 0.8):

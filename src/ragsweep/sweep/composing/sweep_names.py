@@ -47,7 +47,7 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def reference(sweep: Sweep) -> str:
-    """Return the short id of a sweep for use in commands: that of its parent run if it has one, else its own."""
+    """Return a sweep's short id for use in commands: a prefix of its parent run's id if it has one, else of its own."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 

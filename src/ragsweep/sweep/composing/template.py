@@ -72,7 +72,7 @@ class Template:
 
     @cached_property
     def _values(self) -> dict[str, Any]:
-        """The template as plain values; each job sets its missing values."""
+        """The template as plain values, in which ``???`` marks values that each job sets."""
         return to_plain(self._task.set({}), allow_missing=True)
 
     @cached_property
@@ -168,7 +168,7 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
     except MissingMandatoryValue as fault:
         missing = [str(fault.full_key)]
-        with suppress(OmegaConfBaseException):  # in another interpolation
+        with suppress(OmegaConfBaseException):  # another interpolation may be unresolvable
             missing = sorted(OmegaConf.missing_keys(config)) or missing
         raise ConfigError("\n".join(f"{key}: requires a value; set {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
@@ -180,7 +180,7 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
 
 
 def _explain(fault: str) -> str:
-    """Add a way out to OmegaConf's message on an interpolation."""
+    """Add a remedy to OmegaConf's message on an interpolation."""
     if "Recursi" in fault or "recursion" in fault:
         return _CIRCULAR
     if variable := re.search(r"Environment variable '(\w+)' not found", fault):

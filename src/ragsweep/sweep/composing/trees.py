@@ -63,7 +63,7 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 
 
 def keys_read(text: str, where: str) -> set[str] | None:
-    """Return the absolute keys that interpolations in the value at ``where`` read; None if only resolving can tell."""
+    """Return the absolute keys that interpolations in the value at ``where`` read; None if they depend on resolving."""
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):
         inside = innermost[1].strip()
@@ -106,7 +106,7 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
             if not isinstance(value, Mapping):
                 found[name] = spell_value(value)
             elif isinstance(child := node[key], Mapping):
-                walk(child, value, f"{name}.")  # otherwise all of it belongs to another key
+                walk(child, value, f"{name}.")  # otherwise it interpolates another key, which has the parameters
 
     walk(written, values, "")
     return {name: str(mask(value, name)) for name, value in found.items()}

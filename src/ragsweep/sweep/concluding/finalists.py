@@ -26,7 +26,7 @@ class Finalists:
     tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
     metric: str = ""
     gap: Gap | None = None  # between the tune questions and the holdout
-    verdict: SweepComparison | NoComparison | None = None  # None: there are fewer than two
+    verdict: SweepComparison | NoComparison | None = None  # None: there are fewer than two finalists
 
     @property
     def questions(self) -> int:
@@ -39,7 +39,7 @@ class Finalists:
         return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
     def compared(self) -> Iterator[tuple[Result, float, float]]:
-        """Yield each holdout result with the config's value on the tune questions, and the gap: holdout less tune."""
+        """Yield each holdout result, the config's value on the tune questions, and the gap: holdout minus tune."""
         for result, before in zip(self.results, self.tuned, strict=True):
             tune = before.summaries.metrics[self.metric].value
             yield result, tune, result.summaries.metrics[self.metric].value - tune
@@ -85,7 +85,8 @@ def plain_name(name: str) -> str:
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
 
-    The verdict is a NoComparison if the first chosen config has no result there, else None: the caller compares them.
+    The verdict is a NoComparison if the first chosen config has no holdout result, else None: the caller compares the
+    finalists.
     """
     by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]

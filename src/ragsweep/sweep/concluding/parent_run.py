@@ -103,7 +103,7 @@ def parent_run(
 
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
-    """Return the facts of the sweep as a whole in results.json."""
+    """Return the facts about the whole sweep for results.json."""
     facts: dict[str, object] = {"name": name, "holdout_looks": summary.conclusion.holdout_views}
     facts |= {"gap": summary.gap and summary.gap._asdict(), **race_facts(summary.results)}
     if len(summary.objectives) > 1:
@@ -125,7 +125,7 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the fully evaluated config with the best mean of the first objective."""
+    """Return the completely evaluated config with the best first objective, and its summary; None if there is none."""
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     pairs = [
         (one, one.summaries.metrics[name])
@@ -138,7 +138,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, the dataset and the best config; and its value as a metric."""
+    """Return tags with swept parameters, dataset and best config, and the best config's value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}

@@ -26,7 +26,9 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
 def find_baseline(
     declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
 ) -> Result | None:
-    """Return the declared baseline: a result of the sweep or a recorded one; None if none has the same questions.
+    """Return the declared baseline: a result of the sweep or a recorded one.
+
+    Returns None if none is declared or found, or if a recorded one has other questions.
 
     Args:
         declared: The declaration as typed; None: the one in the latest result's config.
@@ -34,7 +36,7 @@ def find_baseline(
         results: Results of the sweep's jobs.
         ledger: The ledger with the records of other sweeps.
     """
-    if declared is None and results:  # a resumed command may declare another baseline
+    if declared is None and results:  # the latest, as a resumed command may have declared another baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None
@@ -42,7 +44,7 @@ def find_baseline(
         return next((one for one in results if one.name == names.get(number - 1)), None)
     try:
         found = find_recorded(declared, ledger)
-    except InputError:  # deleted since
+    except InputError:  # the record was deleted since
         return None
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None

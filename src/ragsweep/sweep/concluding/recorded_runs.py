@@ -136,7 +136,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
         if name and ledger.of_run(name):
             why = "it is the run of one config; name its sweep instead"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
-    return sweeps[-1]  # the latest round
+    return sweeps[-1]  # the latest run of the sweep
 
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:

@@ -102,7 +102,7 @@ def _conclude(
     finalists: Finalists,
     is_search: bool,
 ) -> SweepConclusion:
-    """Conclude a sweep, from the holdout where a search evaluated its finalists there."""
+    """Return a sweep's conclusion, which is drawn on the holdout if a search evaluated its finalists there."""
     where = "on the questions by which the search chose" if is_search else ""
     if finalists.verdict:
         where = f"on {finalists.questions:,} questions that the search has not seen"
@@ -114,7 +114,7 @@ def _conclude(
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
-    """Read the human labels of a sweep; none if the file is missing."""
+    """Read the human labels of a sweep; if they cannot be read, log a warning and return none."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     named = {(result.run.config.get("judge") or {}).get("labels"): result.run.config for result in results}
     try:

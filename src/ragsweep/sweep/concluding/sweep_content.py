@@ -47,7 +47,7 @@ def show_sweep(
         terminal: The terminal.
         reference: The reference of the sweep in commands, such as ``ffea9bd0``.
         view: The command that starts MLflow's UI.
-        address: The page of the sweep's parent run.
+        address: The URL of the sweep's parent run in the tracker, or "".
         by: A label; the table is also printed for each of its values.
     """
     page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []
@@ -89,7 +89,10 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
-    """Yield commands for the next steps, with descriptions; the first makes the others read the sweep's ledger."""
+    """Yield commands for the next steps, with descriptions.
+
+    If the sweep is not in the default store, the first command sets the store for the others.
+    """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
         yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "for ragsweep to find the sweep")
@@ -97,7 +100,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
         names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
         names = [reference + one if one.startswith("#") else one for one in names]
         yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
-    elif reference and summary.results and summary.verdict is None:  # it was interrupted
+    elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
 
 

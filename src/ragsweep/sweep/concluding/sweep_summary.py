@@ -41,7 +41,7 @@ class SweepSummary:
 
     @property
     def verdict(self) -> SweepComparison | NoComparison | None:
-        """The comparison of the sweep's configs; None if nothing was measured, or the sweep was interrupted."""
+        """The comparison of the sweep's configs; None if nothing was measured, or the sweep is not yet concluded."""
         return self.conclusion.comparison
 
     @property

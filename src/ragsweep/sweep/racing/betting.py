@@ -47,8 +47,8 @@ class RaceDecision:
 class Betting:
     """The rule that drops configs shown to be worse than the best by more than a margin, by anytime-valid bets.
 
-    On each cluster of questions, a bet is that a config scores less than the config that led before it. The best
-    config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
+    On each cluster of questions, a bet is that a config scores less than the config that led before the cluster. The
+    best config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
     configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
     are a random sample; scores are bounded, with any distribution. The probability holds for each config within the
     margin separately, not for all of them jointly.
@@ -88,7 +88,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-            earlier have fewer; they are needed, as they may have led.
+                earlier have fewer; they are needed, as they may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
@@ -131,7 +131,7 @@ class Betting:
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters in order; return, for each question, the start position of its cluster."""
+    """Return the number of each question's cluster, in order, and the position of the cluster's first question."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -94,7 +94,7 @@ class Outbox:
 
 @dataclass(frozen=True)
 class _Sender:
-    """Sends one job's outcome, with masked secrets."""
+    """Sends one job's outcome, with secrets masked."""
 
     outbox: Outbox
     context: RunContext

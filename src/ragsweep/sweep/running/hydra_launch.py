@@ -61,7 +61,7 @@ class HydraTask:
             self.sent = self.context.sweep
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle only the sweep and the command's process for a worker."""
+        """Return the state that is pickled for a worker: without the context, the body and its result."""
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
@@ -94,7 +94,7 @@ class HydraTask:
                 signal.raise_signal(signal.SIGKILL)
 
     def _run(self, config: DictConfig) -> JobValue | str:
-        """Run a job: its number and settings are those of `HydraConfig`."""
+        """Run a job, whose number and overrides are read from `HydraConfig`."""
         from hydra.core.hydra_config import HydraConfig
 
         whole: Any = HydraConfig.instance().cfg
@@ -131,7 +131,7 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 
 
 def _join_cluster(launcher: DictConfig) -> None:
-    """Connect to the Ray cluster that a launcher or the environment names: the launcher can only start one.
+    """Connect to the Ray cluster that a launcher or the environment names, because Ray's launcher can only start one.
 
     Raises ConfigError if the cluster is unreachable.
     """

@@ -55,7 +55,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}; raise it to run the rest")
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
-        if reached.run.race["asked"] >= job.rung:  # before an interruption
+        if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
             return rung_value(reached, {})
     claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
     if claimed == "finished":
@@ -75,7 +75,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     try:
         writer.keep(result, artifacts)
     except BaseException:
-        # It could not be recorded, for example on a full disk.
+        # The result could not be recorded, for example on a full disk.
         ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
         raise
     check_scored(result)
@@ -175,7 +175,7 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the objective's mean so far (None for NaN), its number of questions and the amounts ``spent``, by name.
+    """Return a dict with the objective's mean so far (None for NaN), the questions asked, and the amounts ``spent``.
 
     The sweeper reports them as an intermediate value; the race itself reads the scores from the ledger.
     """
@@ -186,7 +186,8 @@ def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return the value of the objective, or a tuple for several; None if any is NaN.
 
-    For our sweeper, return a dict that also has the values for its constraints and stop rule, and what was ``spent``.
+    For our sweeper, return a dict with a list of values instead (None for NaN), the values for its constraints and stop
+    rule, and the amounts ``spent``, by name.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
@@ -214,7 +215,10 @@ def _unmeasured(summary: Summary) -> str:
 
 
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
-    """Return the smallest detectable difference to the first result, or half the width of the value's interval."""
+    """Return the smallest detectable difference to the first result.
+
+    If it is unknown, or the metric is not a mean, return half the width of the value's interval.
+    """
     try:
         power = estimate_power(score_matrix([first, result], summary.name)).typical
     except (RagsweepError, KeyError):

@@ -35,7 +35,7 @@ _FLOAT = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Dump YAML that OmegaConf reads back unchanged."""
+    """Dumps YAML that OmegaConf reads back unchanged."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
@@ -88,7 +88,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Set logging by ``hydra.hydra_logging`` after the block, whose jobs set it by ``hydra.job_logging``."""
+        """Restore the logging of ``hydra.hydra_logging`` after the block, in which jobs apply ``hydra.job_logging``."""
         from hydra.core.utils import configure_log
 
         try:
@@ -112,7 +112,7 @@ class JobLoop:
         if self._multirun:
             own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
         if template is not self._first:
-            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # names share one time
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(as_hydra_config(whole))

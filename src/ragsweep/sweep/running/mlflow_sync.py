@@ -85,14 +85,14 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
     """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
 
     An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
-    be working on the sweep; then only the superfluous run of a trial that has two, on two machines, is ended.
+    be working on the sweep; then, if two machines opened a run for one trial, only the superfluous run is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
         if elsewhere:
             tracker.children(sweep.parent)
         else:
-            tracker.end_abandoned(sweep.parent)  # a run whose creation no process has seen confirmed
+            tracker.end_abandoned(sweep.parent)  # a process may have died while it created a run
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
         _complete_children(ledger, tracker, sweep, parent)
@@ -167,7 +167,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep exclusively, or yield its current holder without waiting, since that may run for hours."""
+    """Claim a sweep and yield None, or yield the process that holds it, without waiting: it may run for hours."""
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
         yield ledger.claims.claim(key) or ledger.claims.claim(command)
@@ -203,7 +203,7 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
-    """Return whether a sweep was uploaded but not closed, by an interruption or an outage of the tracker."""
+    """Return whether a sweep was uploaded but not closed, due to an interruption or an outage of the tracker."""
     if sweep.status in (FINISHED, FAILED):
         return not tracker.has_ended(parent)
     return recorded >= len(sweep.jobs)
@@ -226,7 +226,7 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: T
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Upload records, reusing the runs of earlier attempts."""
     try:
-        # Claimed before the runs are read: a process that uploads a record in between creates another run.
+        # Claims come before the list of runs; otherwise a record that another process uploads in between gets two runs.
         ours = [record for record in records if not here or _claim_upload(ledger, record)]
         children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
         for record in ours:
@@ -249,7 +249,7 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
 
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
-    """Claim the upload of a record, waiting for another process that holds the claim; False if it is uploaded."""
+    """Claim the upload of a record, waiting while another process holds it; return False if it is already uploaded."""
     while isinstance(taken := ledger.claims.claim_upload(record.id), Holder):
         time.sleep(0.1)
     return taken

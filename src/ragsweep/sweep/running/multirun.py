@@ -41,7 +41,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How the jobs of a sweep ended: the status, why a job may lack a record ("": no reason), and an interruption."""
+    """The end of a sweep's jobs: the status, why a job may lack a record ("": no reason), and the interruption."""
 
     status: str
     why: str
@@ -67,7 +67,7 @@ class Multirun:
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the key that identifies the same configs tracked in the same place, and the sweep's new record."""
+        """Return the sweep's key, a hash of its configs, its tracker and its race, and the sweep's new record."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
         jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
@@ -142,7 +142,7 @@ class Multirun:
             except Exception as fault:  # the launcher's exception: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
                 why = self.secrets.mask_text(describe_fault(fault))
-            finally:  # jobs that could not be recorded, on a full disk
+            finally:  # release jobs that could not be recorded, for example on a full disk
                 self.ledger.claims.release(ClaimKey(CONFIG, sweep.id))
         except BaseException as fault:
             interruption.stop_raising()
@@ -154,14 +154,14 @@ class Multirun:
         return self.launcher(self._run_jobs)
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
-        """Launch jobs repeatedly while that makes progress: a job that kills its process also stops others.
+        """Launch the pending jobs repeatedly while that makes progress: a job that kills its process also stops others.
 
-        Returns why the last jobs did not run.
+        Returns why jobs of the last launch may lack a record, or "".
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep
         while True:
-            # Run by other processes; on a full disk this process cannot release its claims.
+            # Wait for jobs of other processes. This process's own claims may remain after a write to a full disk.
             while any(claim.lives and not claim.is_own for claim in self.ledger.claims.jobs(sweep.id)):
                 time.sleep(0.2)
             self._record_dead_jobs(sweep)
@@ -176,7 +176,8 @@ class Multirun:
     def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
         """Choose the jobs to launch: jobs whose process died run alone, which identifies the faulty one.
 
-        In a race they first run with the others, for comparison, and alone only after these.
+        In a race, which compares configs, such a job runs once more with the others; if its process dies again, it runs
+        alone after them.
         """
         died = [claim for claim in claims if claim.number in pending]
         if self.race is None:
@@ -185,7 +186,7 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs; a failed job is recorded and stops no other. Returns why a job did not run."""
+        """Launch jobs; a failed job does not stop the others. Returns the first fault, else "its process ended"."""
 
         def launch_jobs(jobs: Mapping[int, Job], rung: int | None) -> dict[int, JobReturn | Exception]:
             return launch_batches(launch, jobs, rung, self.command.batch)

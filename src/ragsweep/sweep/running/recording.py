@@ -28,7 +28,7 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """The writer of one job's outcome to ledger, tracker and terminal, with masked secrets.
+    """Writes one job's outcome to ledger, tracker and terminal, with secrets masked.
 
     Args:
         context: The command and its sweep; without a sweep the job is a single config.
@@ -45,7 +45,7 @@ class OutcomeWriter:
     fenced: bool = False
 
     def record(self, result: Result) -> tuple[Result, int]:
-        """Record a result in the ledger, with masked secrets; return it and the id of its record."""
+        """Record a result in the ledger, with secrets masked; return the masked result and the id of its record."""
         result = masked(result, self.context.secrets)
         return result, self._write(result)
 
@@ -85,7 +85,7 @@ class OutcomeWriter:
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:
             return
-        if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
+        if ledger.claims.claim_upload(record) is not True:  # it is uploaded, or another process uploads it
             return
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
@@ -138,7 +138,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield the texts in results by question, most of them once."""
+    """Yield the texts in results by question, without most of the duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():
@@ -158,7 +158,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column has texts; its values have one type, or are None."""
+    """Return whether a column other than ``question_id`` has texts, by its first value that is not None."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)
@@ -178,7 +178,7 @@ def log_outcome(
 def log_single(tracker: Tracker, evaluated: Evaluation, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
     """Log the result of a single config, with the files and the table of its content; return the run's id."""
     run = tracker.log_result(evaluated.result, at, evaluated.artifacts)
-    if tracker.identity:  # drawing charts takes longer than everything else
+    if tracker.identity:  # drawing the charts of the content takes longer than everything else
         made = content()
         tracker.log_artifacts(run, made.files)
         tracker.log_table(run, made.tables[0])

@@ -19,7 +19,7 @@ from ragsweep.sweep.running.session import Session
 
 
 class Retrieved(NamedTuple):
-    """Names of chunks by question id, best first; ``whole``: no ranking ends before the requested depth."""
+    """Names of chunks by question id, best first; ``whole`` is false if they may end before the requested depth."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
@@ -28,7 +28,7 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    If the rankings are not stored, the shorter contexts in the record are returned.
+    If the rankings are not stored, the contexts in the record are returned, which may be shorter.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}

@@ -67,7 +67,7 @@ class Session:
     remote: Remote | None = None  # the remote half of the store
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
-    _rung: tuple[int, Evaluator] | None = None  # of a race
+    _rung: tuple[int, Evaluator] | None = None  # the current rung of a race, and its evaluator
 
     def __post_init__(self) -> None:
         self.builder = Builder(self._connect)
@@ -90,7 +90,7 @@ class Session:
         return job.experiment
 
     def evaluate(self, experiment: Experiment, rung: int | None) -> Evaluation:
-        """Evaluate a config; on a rung of a race, on its questions only, with one evaluator for all configs."""
+        """Evaluate a config; in a race, only on the questions of its ``rung``, whose configs share one evaluator."""
         if not rung:
             return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
@@ -149,7 +149,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load the questions that a config may use; every command loads them here."""
+        """Load a config's dataset, with only the questions of its partition."""
         node, typed = plain["dataset"], plain["partition"]
         partition.check(typed, searching)
         share = (plain.get("success") or {}).get("unanswerable")
@@ -159,7 +159,7 @@ class Session:
         # Partition before sampling: a sampled question of a search is never in the full holdout.
         whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
-        key = f"{id(drawn)} {chosen}"  # cached
+        key = f"{id(drawn)} {chosen}"  # a stable id: ``drawn`` is cached
         if key not in self._datasets:
             divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None if it has no prompts."""
+        """Return a function that reconstructs a config's prompts as sent; None without a prompt that can be built."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
@@ -222,7 +222,7 @@ class Session:
         return read
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
-        """Set the budget and the prices of later calls."""
+        """Set the budget and the prices of later calls; return the prices. Raises ConfigError for an unknown limit."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
         limits = plain["budget"] or {}
         for key in limits:
@@ -298,7 +298,7 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
             " store.remote=null"
         )
 
-    def warn(text: str) -> None:  # looked up at each warning: a progress line may be active by then
+    def warn(text: str) -> None:  # looks up the current listener, which may have a progress line by then
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)

@@ -59,7 +59,7 @@ class SlurmQueue:
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds, never in the mode "cache"."""
+        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds, and not in mode "cache"."""
         self.register_job(job_id)
         if mode != "cache":
             self._refresh()
@@ -151,7 +151,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """SLURM preempts the job; ``cause`` is submitit's exception, whether or not it requeued the job."""
+    """Raised when SLURM preempts the job; ``cause`` is the exception of submitit, which may have requeued the job."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))
@@ -160,7 +160,7 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """Keep a preempted SLURM job in the block from being recorded as a failed config.
+    """Prevent a job that SLURM preempts in the block from being recorded as a failed config.
 
     SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
     SystemExit, or, if it must not be requeued, another error.
@@ -188,7 +188,7 @@ def withdrawable() -> Iterator[None]:
 
 
 def _warning_signal() -> int | None:
-    """Return the signal with which SLURM warns submitit's jobs; None outside SLURM."""
+    """Return the signal with which SLURM warns submitit's jobs; None outside submitit's jobs or the main thread."""
     if "SUBMITIT_EXECUTOR" not in os.environ or threading.current_thread() is not threading.main_thread():
         return None
     from submitit import JobEnvironment

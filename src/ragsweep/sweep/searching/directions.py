@@ -24,10 +24,11 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     For a sweeper other than ours, no direction is set or checked.
 
     Raises:
-        ConfigError: A direction is missing or contradicts its metric, or a constraint names an unmeasured metric.
+        ConfigError: A direction is missing or contradicts its metric, a constraint names an unmeasured metric, the
+            budget names an unknown limit, or another setting is invalid.
     """
     settings = dict(command.search or {})
-    # The finalists may differ when a search is repeated: they only matter at its end.
+    # Overrides identify a search. The number of finalists matters only at its end, so it may differ when resumed.
     command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
     if not is_own(settings):
         return command
@@ -41,7 +42,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
         )
     directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
     settings["direction"] = directions if len(directions) > 1 else directions[0]
-    with one_sentence():  # a race is prepared elsewhere
+    with one_sentence():  # without the race, which `preparing` checks
         read = SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
     for constraint in read.constraints:
         if constraint.name not in higher:

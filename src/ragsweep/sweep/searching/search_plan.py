@@ -46,8 +46,8 @@ class SearchSize:
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
     """Return an upper bound on the work of a search; None for a sweeper whose space is unknown.
 
-    ``experiments`` are those of the command's jobs. Combinations of options that are not among them, such as each
-    embedder with a retriever that embeds, are prepared as well; combinations that cannot run are skipped.
+    ``experiments`` are the prepared experiments of the command's jobs. Other combinations of options, such as each
+    embedder with a retriever that embeds, are prepared here; combinations that cannot be prepared are skipped.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -66,7 +66,10 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List overrides with each choice, combined with the choices of the other parameters that have the most stages."""
+    """List the overrides of each choice, combined with the choice of every other parameter that has the most stages.
+
+    Overrides of ``experiments`` are omitted.
+    """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
     for parameter, probes in space.probes_by_parameter():
@@ -87,9 +90,9 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
     """Return an upper bound on the work of a search.
 
-    Each part is counted once per combination of the parts below it that the space allows. The nodes and the seconds of
-    a stage are at most the largest of any config, times the number of trials (plus finalists, for a stage with rows).
-    Results already stored for ``experiments`` take no time.
+    A part is counted once for each combination of the parts that it depends on. The number of nodes of a stage, and its
+    seconds, are at most the largest of any config in ``experiments``, times the number of trials (plus finalists, for
+    a stage with rows). Results already stored for ``experiments`` take no time.
 
     Args:
         experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
@@ -102,7 +105,7 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
         bound.stages[stage] = space.bound(stage)
     for stage, (charge, rows) in _dearest(experiments, executor).items():
         count = bound.stages[stage]
-        runs = size.trials + size.finalists  # the requests of a part depend on the retrieved chunks
+        runs = size.trials + size.finalists  # requests contain the retrieved chunks, so each trial may send new ones
         tokens, money = runs * charge.most_tokens, runs * charge.most_money
         count.rows = runs * rows
         count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
@@ -110,7 +113,7 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
 
 
 class _Unknown:
-    """An empty store: everything is planned."""
+    """The executor's estimates without any stored results, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate = executor.estimate
@@ -131,7 +134,7 @@ class _Space:
     slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
     stored: set[str] = field(default_factory=set)
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
-    weights: dict[Part, float] = field(default_factory=dict)  # how many parts of a range each observed one represents
+    weights: dict[Part, float] = field(default_factory=dict)  # how many of a range's parts this one represents
     most: dict[str, StageCount] = field(default_factory=dict)  # by stage: the largest counts of one config
     growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
@@ -163,7 +166,10 @@ class _Space:
         return space
 
     def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
-        """Let the two parts observed at the ends of a range represent half of its values each."""
+        """Set the weight of a part that occurs at only one end of a range to half the number of the range's values.
+
+        The number of values is capped at the number of trials.
+        """
         for low, high, values in self.size.ranges:
             first, last = ({_part(node) for node in configs[end]} for end in (low, high))
             for part in first ^ last:
@@ -171,7 +177,7 @@ class _Space:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Return upper bounds for a stage: all nodes, distinct nodes, and the seconds of those that are not stored."""
+        """Return upper bounds for a stage: all nodes, distinct nodes, and the seconds of the unstored distinct ones."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.size.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
@@ -191,7 +197,7 @@ class _Space:
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
-        """Count the nodes of a part: one for each combination of the space's parts in the slots below."""
+        """Count the possible nodes of a part: one for each combination of parts in the slots that it depends on."""
         below = walk(self.nodes[part].values())
         slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
         seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
@@ -207,7 +213,7 @@ def _part(node: Node) -> Part:
 
 
 def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
-    """Return the highest charge of any config, and its rows, by stage."""
+    """Return, by stage, the highest charge and the highest number of rows of any config."""
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:
         if one.graph.paid_stages:
@@ -220,7 +226,7 @@ def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str,
 
 
 def _higher(one: Charge, other: Charge) -> Charge:
-    """Return the maximum of each amount; unknown if either is unknown."""
+    """Return the maximum of the calls, and of each upper bound, of two charges; NaN if either is NaN."""
     calls, tokens, money = (
         math.nan if math.isnan(sum(pair)) else max(pair)
         for pair in (

@@ -48,7 +48,10 @@ _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storag
 
 @contextmanager
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Hold the lock on opening, joining, leaving and closing sweeps of this key; after `PATIENCE`, say who holds it."""
+    """Hold the lock on opening, joining, leaving and closing sweeps of this key.
+
+    Prints the holder of the lock after waiting for `PATIENCE`.
+    """
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
@@ -62,7 +65,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Leave a sweep that another process closes or has closed, and return a message.
+    """Leave a sweep that another process has closed or will close, and return a message.
 
     Returns "", without leaving, if this process must close the sweep.
     """
@@ -89,7 +92,10 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search without those of Hydra and of labels, which change no trial."""
+    """List the overrides of a search, except those of ``hydra``, ``judge.labels`` and ``by``.
+
+    `search_key` adds the settings of ``hydra.sweeper`` that matter; labels change no trial.
+    """
     others = ("hydra.", "hydra/", "judge.labels=", "by=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
@@ -129,7 +135,7 @@ class Search(Multirun):
         return super().open(key, new, planned)
 
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
-        """Return whether a finished search is complete for the same number of trials and stop rule."""
+        """Return whether a finished search has all requested trials, or stopped by the same rule, and its finalists."""
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
             return False
@@ -143,7 +149,10 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set the number of a search's trials, which may have grown. Failed trials stay failed."""
+        """Set the number of a search's trials, which may have grown; return it, and a description of its progress.
+
+        Failed trials stay failed.
+        """
         self.ledger.set_jobs(sweep.id, names)
         done = len(self.ledger.jobs(sweep.id, *DONE))
         sweep = replace(sweep, jobs=((),) * len(names), names=names)
@@ -167,7 +176,7 @@ class Search(Multirun):
         return ""
 
     def _job(self, trial: Evaluation, rung: int | None) -> Job:
-        """Make the job of a trial; an earlier process has composed the config of a retry."""
+        """Make the job of a trial; the config of a retry is composed here, as the trial does not contain it."""
         command, lines = self.command, trial.overrides
         config = trial.config or compose(command.composer, [*command.fixed, *lines])
         return Job(config, "", lines, trial.job, searching=True, rung=rung)
@@ -177,7 +186,7 @@ class Search(Multirun):
         return {"mlflow_run_id": run} if run else {}
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record the trials without a record that failed: their process died, or they could not be composed."""
+        """Record the failed trials that have no record, because their process died or their config did not compose."""
         study = None if self.elsewhere else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, trial in (study.trials if study else {}).items():
@@ -190,7 +199,7 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure for the next trial if ``why`` gives a reason; else [], because a search may end early."""
+        """Return a failure of the next trial if there is a reason ``why``, else []: a search may end early."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
@@ -200,7 +209,7 @@ class Search(Multirun):
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
         """Record the failed trials that have no record, and evaluate a complete search's finalists on the holdout.
 
-        Returns ``ending``, or one with the status KILLED if the evaluation was interrupted.
+        Returns ``ending``, or an Ending with the status KILLED if the evaluation was interrupted.
         """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:
@@ -214,7 +223,7 @@ class Search(Multirun):
     # --- finalists ---------------------------------------------------------------------------------------------
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
-        """Evaluate the pending finalists; a failure is recorded, and stops no other."""
+        """Evaluate the pending finalists; a failure is recorded and does not stop the others."""
         chosen = self.choose(sweep)
         if not chosen:
             return

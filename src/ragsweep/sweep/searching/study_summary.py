@@ -17,7 +17,7 @@ class StudySummary:
     sampler: str = ""
     states: Mapping[str, int] = field(default_factory=dict)  # number of trials by state
     n_trials: int = 0
-    stopped: str = ""  # why it ended early; "" if it did not
+    stopped: str = ""  # why the search ended early; "" if it did not
     stop: Any = None  # the configured stop rule
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
     pictures: Mapping[str, bytes] = field(default_factory=dict)  # by path: ``plots/NAME``
