@@ -31,7 +31,7 @@ from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Number of batches whose results keep their configs (150 kB each); those of later batches drop them."""
+"""Number of batches whose results keep their configs (150 kB each); results of later batches drop them."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
 """Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""

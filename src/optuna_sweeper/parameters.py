@@ -35,7 +35,7 @@ class Categorical:
 
     def locate(self, value: Any) -> str | None:
         """Return Optuna's value for a value of a config, or None outside the domain."""
-        return next((text for text in self.values if text == value or _parse_value(text) == value), None)
+        return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
         """Return the text of a config's value if it is in the domain, else the first choice."""
@@ -178,6 +178,11 @@ def _check_limits(low: float, high: float, log: bool, where: str) -> None:
         raise HydraException(f"{where}: must go from a lower to a higher number, both finite, got {low} to {high}")
     if log and low <= 0:
         raise HydraException(f"{where}: a logarithmic scale must begin above 0, got {low}")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two values of a config are equal; true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _parse_value(text: str) -> Any:

@@ -19,7 +19,7 @@ CLASSES: Mapping[str, str] = {
     "brute_force": "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""Samplers that draw conditional parameters and choices independently, with a warning each time."""
+"""Samplers that draw conditional parameters and choices independently, and would warn each time."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:

@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Consecutive duplicates after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Maximum number of points counted to detect a space's exhaustion."""
+"""Maximum number of points of a space whose exhaustion is detected by counting its points."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]

@@ -108,9 +108,9 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
             reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is not a number"
             return replace(outcome, reason=reason)
         numbers.append(number)
-    violations = {}
+    violations, measured = {}, plain.get("measured")
     for constraint in constraints:
-        if (number := _number((plain.get("measured") or {}).get(constraint.name))) is None:
+        if (number := _number(measured.get(constraint.name) if isinstance(measured, Mapping) else None)) is None:
             return replace(outcome, reason=f'did not measure the constrained "{constraint.name}"')
         violations[str(constraint)] = constraint.violation(number)
     return replace(outcome, values=tuple(numbers), violations=violations)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep_golden.building import phases as build
 from ragsweep_golden.commands import golden
@@ -146,6 +146,10 @@ def test_documents_without_folders_are_divided_by_similarity(place: Path) -> Non
     (_, *strata) = entries(place / "set" / "phase-0-strata.jsonl")
     assert [one["stratum"] for one in strata if one["stratum"].startswith("cluster ")]
     assert sum(len(one["documents"]) for one in strata) == 6
+    for damaged in ("", "garbage"):
+        (place / "set" / "phase-0-strata.jsonl").write_text(damaged)
+        with pytest.raises(InputError, match=r"phase-0-strata\.jsonl: damaged; delete it"):
+            golden(["build", *WORDS, "strata.by=clusters", "strata.clusters=3"])
 
 
 def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,13 @@ KINDS = {
 }
 
 
+def test_a_flag_is_no_number() -> None:
+    assert Categorical(("true", "false")).locate(True) == "true"
+    assert Categorical(("true", "false")).locate(1) is None
+    assert Categorical(("1", "2")).locate(True) is None
+    assert Categorical(("1", "2")).locate(1.0) == "1"
+
+
 def test_conditions_make_unions_and_not_products() -> None:
     points = list(read_space([], KINDS).points())
     assert points[:2] == [{"kind": "plain"}, {"kind": "convex", "alpha": "0.0"}]

@@ -152,6 +152,9 @@ def test_constraint_on_an_unmeasured_value_is_a_failure() -> None:
     study = open_in(None, n_trials=1)
     search(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
+    listed = Program(lambda values: {"values": 1.0, "measured": [3]})
+    study = search(open_in(None, n_trials=1), listed, rate=1.0, bounds=read_constraints(["latency <= 300"]))
+    assert "latency" in study.optuna.trials[0].user_attrs["reason"]
 
 
 def test_uncharged_job_does_not_count_as_a_trial() -> None:

@@ -31,7 +31,7 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "brute_force": {},  # every config once, in random order
     "grid": {},  # every config once, the last parameter changing fastest
 }
-"""The samplers with arguments of Optuna's classes. The seed is that of the study; trials' seeds are derived from it."""
+"""Sampler -> arguments of Optuna's class. The setting ``seed`` is the study's; trials' seeds are derived from it."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
@@ -75,7 +76,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
 
     Every case is written in full, so that each can be read and edited on its own.
     """
-    for number in range(1, 1000):
+    for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
         lines = [
             "# @package _global_",

@@ -17,7 +17,7 @@ from ragsweep.stages.store import Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
-"""Bytes of rows kept in memory if a store has them, too. Whole values are mapped from their files."""
+"""Maximum bytes of rows in memory, if a store contains them as well. Whole values are mapped from their files."""
 
 PIECES = 8
 """Number of pieces into which rows are divided after a failed call."""

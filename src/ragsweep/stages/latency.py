@@ -14,7 +14,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
-"""Maximum questions probed: the maximum of 59 bounds the 95th percentile with 95 % confidence."""
+"""Maximum questions probed: the longest of 59 times is above the 95th percentile with 95 % confidence."""
 
 EACH = 3
 """Questions per measurement of the machine, which takes as long as a question of a fast config."""

@@ -33,13 +33,13 @@ SLOWEST = 10**6
 """Lowest tolerated upload rate, in bytes per second."""
 
 AT_ONCE = 8
-"""Requests in flight."""
+"""Number of threads that send requests."""
 
 WAITING = 64
 """Maximum length of the upload queue; beyond it, the computation waits."""
 
 LARGE = 2**30
-"""Minimum size, in bytes, of a multipart upload without put-if-absent: equal addresses have equal content."""
+"""Minimum bytes of an object uploaded in parts, without put-if-absent: equal addresses have equal content."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}

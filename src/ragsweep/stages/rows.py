@@ -58,6 +58,7 @@ class RowTable:
         kept = [key for key in self.position if key not in self.failed]
         self.added = [self.take(kept)]
         self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
+        self.bytes = sum(map(len, kept)) + KEY * len(kept) + size_of(self.columns)
 
     def take(self, rows: Rows) -> Any:
         """Return the values of these rows, in this order; raises KeyError for a missing row."""

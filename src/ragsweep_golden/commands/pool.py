@@ -62,7 +62,8 @@ def pool(arguments: Sequence[str]) -> int:
     corpus = _corpus(inputs, next(iter(results.values())), session)
     retrieved = {name: read_retrieved(session, one, values["depth"]) for name, one in results.items()}
     found = {name: places_of(one.chunks, corpus) for name, one in retrieved.items()}
-    asked = [question for entry, question in read if question.answerable and question.needs_retrieval and not is_rejected(entry)]
+    questions = [question for entry, question in read if not is_rejected(entry)]
+    asked = [question for question in questions if question.answerable and question.needs_retrieval]
     pooled = collect(asked, found, corpus)
     texts = {question.id: question.text for question in asked}
     write_rows(Path(values["out"]), [as_row(one, texts[one.question], corpus) for one in pooled.holes])

@@ -42,6 +42,14 @@ def test_sections_stand_in_order_and_those_without_data_are_left_out() -> None:
     assert section(lost, "details")[0]["rows"] == [["#1 b=1", "it broke"]]
 
 
+def test_a_cost_is_plotted_if_two_measured_configs_differ_in_it() -> None:
+    unmeasured = [
+        scored({"ndcg": [math.nan] * COUNT, "latency_p95_ms": [n] * COUNT}, name=f"#{n} k={n}") for n in (1.0, 2.0)
+    ]
+    found = [scored({"ndcg": [0.5] * COUNT}, name="#3 k=3"), *unmeasured]
+    assert section(pages.page(source(found)), "quality") == []
+
+
 def test_every_figure_is_one_that_plotly_accepts() -> None:
     import plotly.graph_objects as go
 

@@ -27,7 +27,7 @@ HEAVIEST = 20_000
 """Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum number of nested interpolations in a config: only resolving them reveals their targets."""
+"""Maximum number of nested interpolations in a config: what they read is unknown until they are resolved."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """Matches an environment variable in an interpolation."""
@@ -36,15 +36,15 @@ _ESCAPED = re.compile(r"\\(.)")
 """Matches an escaped character of Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
-"""Keys of folders and servers: shown, without the passwords of URLs."""
+"""Prefixes of keys with folders and servers, whose values are shown without the passwords of URLs."""
 
 _SWEPT = "hydra.sweeper.params."
 
 _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
-"""Lists of overrides."""
+"""Keys whose values are lists of overrides."""
 
 _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
-"""The keys of the node ``hydra`` that Hydra uses as more than text."""
+"""The keys of the node ``hydra`` whose resolved values are checked."""
 
 _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
 """The keys of the node ``hydra`` that may interpolate a job's values."""

@@ -96,7 +96,7 @@ _BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
 """Aliases for Hydra's launcher and sweeper, whose modules are private."""
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
-"""Variables that a config may set for its jobs; others could select a program, a library or a host."""
+"""Matches a variable that a config may set for its jobs; others could select a program, a library or a host."""
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
 """Matches a valid ``pre_dispatch``, which joblib evaluates as an expression."""

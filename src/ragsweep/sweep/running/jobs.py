@@ -27,7 +27,7 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
 
 JobValue = float | tuple[float, ...] | dict[str, object] | None
-"""What a job returns to its sweeper (see `job_value` and `rung_value`)."""
+"""The value that a job returns to its sweeper (see `job_value` and `rung_value`)."""
 
 
 class TargetsMissed(Exception):

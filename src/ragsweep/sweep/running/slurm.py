@@ -42,7 +42,7 @@ ENDED = frozenset(
 """Final states of a job, which SLURM lists for a few more minutes."""
 
 GONE = "COMPLETED"
-"""The state of a job that SLURM no longer lists."""
+"""The state assumed for a job that SLURM no longer lists."""
 
 _log = logging.getLogger(__name__)
 
