@@ -92,7 +92,7 @@ class Power:
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
-    configs that differ from the baseline, ``alone`` the same if only two configs are compared. All are NaN with fewer
+    configs that differ from the baseline, ``alone`` the same if only two configs are compared. These are NaN with fewer
     than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
     """
 

@@ -55,11 +55,11 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
     Questions are paired, clusters whole; the bounds are Student's t (one side of Schuirmann's test, 1987). A relative
-    margin is a share of the baseline's mean: each question's slack is then the candidate's score minus 1 - margin times
-    the baseline's (if less is better, 1 + margin times the baseline's minus the candidate's), so that the baseline's
-    own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ,
-    each end includes one more question, off by the largest observed difference (in the spirit of Agresti and Min,
-    Statistics in Medicine 24, 2005). If none differs, the share of questions that might is bounded by the rule of three
+    margin is a share of the baseline's mean: each question's slack is then candidate - (1 - margin) x baseline, or
+    (1 + margin) x baseline - candidate if less is better, so that the baseline's own uncertainty counts (Laster and
+    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end includes one more question,
+    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If no
+    question differs, the share of questions that might differ is bounded by the rule of three
     (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
     and the loss of each by the largest possible one. For scores within 0 and 1, a pass must survive one more cluster on
     which everything is lost (see ``rare_losses``), and a fail one on which everything is won; if ten or more clusters
@@ -162,7 +162,7 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision by the interval of the slack; an end counts as 0 within the slack's or margin's rounding."""
+    """Return the decision by the interval of the slack; an end within rounding error of 0 counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 

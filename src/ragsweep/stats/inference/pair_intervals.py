@@ -1,4 +1,4 @@
-"""Two common intervals of a mean difference between two configs, as a reference for those of this package."""
+"""Two common intervals of a mean difference between two configs, for comparison with the intervals of this package."""
 
 import math
 
