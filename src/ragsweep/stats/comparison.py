@@ -106,8 +106,8 @@ class SweepComparison:
     def may_be_best(self) -> Flags:
         """The configs that are not shown worse than any other, nor than the reference.
 
-        The best is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add up to 5
-        %.
+        The best config is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add
+        up to 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():

@@ -45,8 +45,8 @@ class Items(NamedTuple):
 class Suspect(NamedTuple):
     """A question with a suspicious label: it is reversed, or all of the best configs fail it and others do not.
 
-    ``good`` is the number of best configs, ``others`` that of other configs that do not fail. ``reversed``: the
-    interval of its discrimination is below 0.
+    ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed``: the
+    interval of the question's discrimination is below 0.
     """
 
     question: int  # its index
