@@ -145,7 +145,7 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
+    """Checks of the choice beyond the deciding metric; all rows are rows of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
     worse: tuple[str, int] | None = None  # metric and row: the choice, shown worse, or a config shown better than it

@@ -61,7 +61,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Choice:
-    """The recommended config; rows are those of the sweep's matrix.
+    """The recommended config; all rows are rows of the sweep's matrix.
 
     ``row`` is ``best``, or a cheaper config or the declared baseline whose mean loss against ``best`` is below
     ``loss``; None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``,

@@ -1,4 +1,4 @@
-"""Compare the configs of a sweep: which one to run, and what is shown about the others."""
+"""Compare the configs of a sweep: the choice of one, and the evidence on all others."""
 
 import math
 from collections.abc import Mapping, Sequence

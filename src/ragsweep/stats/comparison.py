@@ -80,7 +80,7 @@ class SweepComparison:
     results: Sequence[Result]
     costs: Costs
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
-    slices: tuple[Slice, ...]  # their rows are those of `sliced`
+    slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse in a slice; rows of `matrix`
     rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric

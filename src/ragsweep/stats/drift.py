@@ -131,9 +131,9 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
 
-    The variance is that of the placements of each side among the other, by cluster (DeLong et al., Biometrics 44, 1988;
-    Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t (Satterthwaite). If
-    the samples hardly overlap, that variance vanishes: half a pair is then counted as reversed.
+    The variance is computed from the placements of each side among the other, by cluster (DeLong et al., Biometrics 44,
+    1988; Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t
+    (Satterthwaite). If the samples hardly overlap, this variance vanishes: half a pair is then counted as reversed.
     """
     from scipy.special import stdtrit
 
@@ -168,7 +168,7 @@ def _logistic(value: float) -> float:
 
 
 def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the ratio of the numbers of ``now`` to those of ``before``; all must be above 0.
+    """Bound the typical ratio of the numbers of ``now`` to the numbers of ``before``; all must be above 0.
 
     After division of ``now`` by this ratio neither sample is likelier to have the larger number (Hodges and Lehmann,
     Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that `superiority` does not exclude:

@@ -34,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The pieces of evidence that a stage loses, and those that remain."""
+    """The number of pieces of evidence that a stage loses, and the number left after it."""
 
     stage: str
     lost: int

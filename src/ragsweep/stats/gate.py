@@ -70,8 +70,8 @@ class Condition(NamedTuple):
 class Check:
     """One condition, for all questions or in one slice.
 
-    ``needed`` is the number of such questions that would decide in four of five cases for equal configs; None if
-    unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
+    ``needed`` is the number of questions of this kind that would decide for equal configs in four of five cases; None
+    if unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
     the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by its
     scores alone, ``labels`` the number of labels of the config with the fewest. ``lost`` describes questions that do

@@ -32,7 +32,7 @@ def means_with_intervals(
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
     fewer than ten scores Student's t is used, clipped to the bounds; if the scores are all equal, their spread is
     unknown and both ends are NaN. If all scores are at one of two bounds, a bootstrap interval would have no width; the
-    interval is then that of n equal Bernoulli draws, of width 1 - (alpha / 2) ** (1 / n) (Clopper and Pearson 1934).
+    interval is then the one of n equal Bernoulli draws (Clopper and Pearson 1934), 1 - (alpha / 2) ** (1 / n) wide.
     Without scores mean and ends are NaN.
 
     With ``weights`` (questions,) means are weighted, in each resample as well (a ratio: Davison and Hinkley 1997,

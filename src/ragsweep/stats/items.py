@@ -62,7 +62,7 @@ def distinct_rows(scores: Doubles) -> list[int]:
 
 
 def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
-    """Return the indices of the questions on which all configs score 0, and of those on which all score 1."""
+    """Return the indices of the questions on which all configs score 0, and of the questions on which all score 1."""
     return (
         np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
         np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),

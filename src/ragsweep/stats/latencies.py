@@ -27,7 +27,7 @@ Flags = NDArray[np.bool_]
 def slowness(result: Result) -> float:
     """Return how many times slower than idle the machine was while a config was probed, averaged over stages by time.
 
-    The probe alternates with a fixed piece of work, whose time is compared with its shortest time on such a machine.
+    The probe alternates with a fixed piece of work, whose time is compared with its shortest time on similar machines.
     NaN if no stage was probed in this way.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]

@@ -135,7 +135,7 @@ def _count_settled(by_reason: Mapping[str, int]) -> int:
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
-    """Return the share of scored questions among those that could have been scored.
+    """Return the share of scored questions among the questions that could have been scored.
 
     The metric is assumed to apply to the same share of the unanswered questions as of the others.
     """

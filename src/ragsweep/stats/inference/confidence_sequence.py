@@ -1,8 +1,8 @@
 """The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
-a factor whose mean is at most 1 if the mean difference is at most the margin. In such cases it therefore reaches 20 at
-most once in twenty, for any sequence of looks (Ville 1939): the capital is an e-value at any stopping time.
+a factor whose mean is at most 1 if the mean difference is at most the margin. Then the probability that it ever reaches
+20 is at most 1 / 20, for any sequence of looks (Ville 1939): the capital is an e-value at any stopping time.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Configs that may be the best: all pairs compared at once."""
+"""Configs that may be the best, by a simultaneous comparison of all pairs."""
 
 import math
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class PairErrors(NamedTuple):
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
-    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
+    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count as one.
     With one config or too few clusters, ``largest`` is 0 and every config may be the best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)

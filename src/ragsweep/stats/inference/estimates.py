@@ -74,7 +74,7 @@ class Differences:
 
 
 class AllPairs(NamedTuple):
-    """Every pair of configs, compared at once.
+    """The simultaneous comparison of all pairs of configs.
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
     known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that are not shown worse than any other:
@@ -111,8 +111,8 @@ class Power:
 class Slice:
     """Each config minus the baseline on the questions with one value of one label; arrays have one number per config.
 
-    In the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer than ten
-    effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
+    They are in the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer
+    than ten effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
     ``exposed``: a loss too rare to have been observed could undo what the interval shows, so nothing is claimed.
     """
 
@@ -183,8 +183,8 @@ class Part:
 class Concentration:
     """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
-    The intervals of one part hold together at their level, those of all parts less often. The difference over all
-    questions is the sum of the parts' differences times their shares.
+    The intervals of one part hold together at their level; the intervals of all parts hold together less often. The
+    difference over all questions is the sum of the parts' differences times their shares.
     """
 
     dominating: tuple[Part, ...]

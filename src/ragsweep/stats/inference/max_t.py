@@ -116,7 +116,7 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, at most that of an unadjusted interval.
+    """Return the one-sided p-value of a critical value, but at most the p-value for an unadjusted interval.
 
     The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.

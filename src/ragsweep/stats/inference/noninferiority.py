@@ -85,7 +85,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     of looks, provided that new questions come with new clusters. Their order does not matter. ``low`` and ``high``
     bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
-    ``spread``: the metric's highest value minus its lowest. Weighted questions each stake their share of the largest
+    ``spread`` is the metric's highest value minus its lowest. A question with a weight stakes its share of the largest
     weight, which must be the same at every look.
 
     Raises:
