@@ -74,7 +74,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curve of every config whose generator reports its confidence."""
+    """Return the abstention curve of every config whose generator reports its confidence, by the config's name."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

@@ -15,8 +15,9 @@ class LegComparison:
     """A hybrid minus one of its legs, on all questions or on one slice, in plain data.
 
     ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN if unknown) and the p-value
-    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` state whether
-    the hybrid is so beyond chance. ``wins`` and ``losses`` count the questions on which it scores better and worse.
+    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` state whether the
+    hybrid is worse, or better, beyond chance. ``wins`` and ``losses`` count the questions on which it scores better and
+    worse.
     """
 
     leg: str
@@ -82,7 +83,7 @@ class FusionAudit:
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean, significant or not, in the same order."""
+        """The slices where a leg has the better mean: significant ones first, then by total loss."""
         found = [one for one in self.slices if one.difference < 0]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
@@ -134,7 +135,7 @@ class LongerContext:
 
 
 class DistractorLoss(NamedTuple):
-    """A metric's mean with a distractor in the context minus that without, with its 95 % interval."""
+    """A metric's mean with a distractor in the context minus its mean without, with the 95 % interval."""
 
     metric: str
     questions: int
@@ -144,11 +145,11 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
+    """Checks of the choice beyond the deciding metric; all rows are rows of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
     worse: tuple[str, int] | None = None  # metric and row: the choice, shown worse, or a config shown better than it
-    longer: tuple[int, LongerContext] | None = None  # the row whose context is shorter than that of the choice
+    longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg of the choice
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
     distractors: DistractorLoss | None = None  # if its interval excludes 0

@@ -95,10 +95,10 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
     """Correct the share that a judge passes for the judge's errors; the interval includes their uncertainty.
 
-    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), clipped to [0, 1]; the interval
-    that of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added
-    successes and failures. NaN if humans labelled nothing as right or nothing as wrong, or if the judge was no better
-    than chance on the labels, so that no correction is possible.
+    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978). The interval is Lang and
+    Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and
+    failures. All are clipped to [0, 1]. NaN without judged items, if humans labelled nothing as right or nothing as
+    wrong, or if the judge was no better than chance on the labels.
 
     Args:
         passed: The share of all judged items that the judge passes.

@@ -49,8 +49,8 @@ class Costs(Protocol):
 class Against:
     """The choice against another config, ``row``: its expected gain, and the expected loss if it is worse.
 
-    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss if the
-    choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
+    ``probability`` is the probability that the choice's true mean is better, ``gain`` the expected difference, ``lost``
+    the mean loss if the choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
     """
 
     row: int
@@ -61,7 +61,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Choice:
-    """The recommended config; rows are those of the sweep's matrix.
+    """The recommended config; all rows are rows of the sweep's matrix.
 
     ``row`` is ``best``, or a cheaper config or the declared baseline whose mean loss against ``best`` is below
     ``loss``; None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``,
@@ -102,7 +102,7 @@ def choose(
         config that is neither likely better nor shown to be cheaper, and if no cheaper config is chosen.
 
     Raises:
-        InputError: A limit is on something that is not a cost.
+        InputError: ``constraints`` has a limit for a metric that is not a cost.
     """
     limits = _limits(constraints)
     allowed = within_limits(costs.values, limits, len(beliefs.means))
@@ -160,14 +160,14 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
 
 
 def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
-    """Order rows by expected mean, ties by cost, then by the config's parameters."""
+    """Order rows by expected mean; ties by money and tokens (not latency, which is noisy), then by parameters."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
     def preference(row: int) -> tuple[float | str, ...]:
         prices = [float(values[row]) for name, values in costs.values.items() if not name.startswith("latency")]
         known = [math.inf if math.isnan(price) else price for price in prices]
         result = costs.results[row]
-        # The first differing parameter decides; a signature may contain a path or a port.
+        # Parameters come before the signature, which may contain a path or a port and so differ between machines.
         settings = "\n".join(f"{key}={value}" for key, value in sorted(result.run.parameters.items()))
         return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.run.signature)
 
@@ -175,7 +175,7 @@ def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[in
 
 
 def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
-    """Return the cheapest row that is shown to cost less than the best one, and the cost; else the best."""
+    """Return the cheapest row shown to cost less than the best, and the name of the cost; else the best and ""."""
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]
@@ -196,9 +196,9 @@ def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
 
 
 def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
-    """Return a distance as configured, else the default, in the unit of comparison: for amounts a logarithm.
+    """Return the configured distance, or the default, in the unit of comparison: for amounts a logarithm.
 
-    Shares of a mean refer to the mean over all configs, so that no single config matters.
+    Shares of a mean refer to the mean over all configs, so that they do not depend on a single config.
     """
     given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
     if has_ratios(matrix, unit):

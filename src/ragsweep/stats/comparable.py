@@ -27,7 +27,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs: one parameter, or a whole part; a value is "" in a config without it."""
+    """A difference between two configs: one parameter, or a whole part; the value is "" if a config lacks it."""
 
     name: str
     before: str
@@ -73,8 +73,8 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    Of a replaced part's parameters that vary within an option, those that all options have stay factors; the others
-    are added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
+    If a part is replaced, a parameter of it that varies within one option is a factor of its own if every config has
+    it; else it is appended to the part's value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -172,7 +172,7 @@ def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> lis
 
 
 def _meaning(node: Any) -> Any:
-    """Omit the settings of a judge that do not change its measure: the replicate number, and human labels."""
+    """Return a config node without the judge settings that leave the measure unchanged: replicate and labels."""
     if not isinstance(node, Mapping):
         return node
     return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}

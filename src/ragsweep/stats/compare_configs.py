@@ -1,4 +1,4 @@
-"""Compare the configs of a sweep: which one to run, and what is shown about the others."""
+"""Compare the configs of a sweep: the choice of one, and the evidence on all others."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -45,9 +45,9 @@ def compare_configs(
 
     ``baseline`` names the declared config in production, if any; else differences are against ``reference``, by default
     the choice. A PARTIAL config is compared only by the metrics with enough scores (``coverage``). Configs that a race
-    dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
-    ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
-    have enough scores of it, the first comparable headline metric replaces it.
+    dropped, that failed, or that have no scored question are left out; ``set_aside`` are further excluded configs, not
+    in ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
+    have enough scores of it, the next comparable objective or headline metric replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -138,7 +138,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose by the limits and the tolerance in the first config, and check the choice's lead over the baseline."""
+    """Choose by the first config's ``constraints`` and ``recommend.loss``, and check the lead over the baseline."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]

@@ -80,7 +80,7 @@ class SweepComparison:
     results: Sequence[Result]
     costs: Costs
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
-    slices: tuple[Slice, ...]  # their rows are those of `sliced`
+    slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse in a slice; rows of `matrix`
     rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric
@@ -106,8 +106,8 @@ class SweepComparison:
     def may_be_best(self) -> Flags:
         """The configs that are not shown worse than any other, nor than the reference.
 
-        The best is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add up to 5
-        %.
+        The best config is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add
+        up to 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():

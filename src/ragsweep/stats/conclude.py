@@ -31,7 +31,7 @@ def conclude(
         results: Results of these configs.
         finals: The comparison of a search's finalists on the holdout, which decides.
         finalists: The finalists' results there.
-        where: The deciding questions, if they are not the sweep's own.
+        where: For a search, the deciding questions in words ("on ..."); else "".
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)
@@ -55,7 +55,7 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row that the choice leads over, and the questions needed to show the lead, if it is not shown."""
+    """Return the row over which the choice has an unproven lead, and the questions needed to show it; else None."""
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if choice.row is None or lead is None or verdict.differences.by_labels:
@@ -78,7 +78,10 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return a metric in which the choice is shown worse than the reference (or, being it, than another config)."""
+    """Return a metric by which the choice is shown worse, and the row concerned; costs do not count.
+
+    The row is the choice, if it is shown worse than the reference; if it is the reference, a config shown better.
+    """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
             continue
@@ -91,7 +94,7 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 
 
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Return a config with a shorter context than the choice: first the one that it leads over."""
+    """Return a config with other chunks and a shorter context than the choice: the baseline or runner-up first."""
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
     for other in dict.fromkeys(one for one in ordered if one != row):

@@ -32,9 +32,9 @@ class SweepEvidence(NamedTuple):
 class SweepConclusion:
     """The conclusion of a sweep, as ``conclude`` returns it.
 
-    ``comparison`` is of the sweep's own configs: None if nothing was measured, or the sweep was interrupted.
-    ``finals``, of a search's finalists on the holdout, decides instead. ``where``: the deciding questions, if they are
-    not the sweep's own.
+    ``comparison`` is of the sweep's own configs: None if nothing was measured, or the sweep was interrupted. If a
+    search's finalists were compared on the holdout, ``finals`` decides instead. ``where`` describes the deciding
+    questions of a search ("on ..."), else "".
     """
 
     comparison: SweepComparison | NoComparison | None = None
@@ -47,7 +47,7 @@ class SweepConclusion:
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that decides: that of the finalists, else of the sweep's own configs."""
+        """The comparison that decides: ``finals`` if present, else ``comparison``; None without ``comparison``."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property

@@ -61,7 +61,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The condition for a solved question: a score of at least the threshold, or at most that if lower is better."""
+    """The condition for a solved question: a score of at least or, if lower is better, at most the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5

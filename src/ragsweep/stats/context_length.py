@@ -25,8 +25,8 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make one config's context longer, if this can only raise the metric.
 
-    That is, if the metric is one of ``RISING``, the configs differ in nothing else (so that the longer context begins
-    with the shorter one), and no question's score contradicts it. Empty otherwise.
+    Empty unless the metric is one of ``RISING``, the configs differ in no other parameter (so that the longer context
+    begins with the shorter one), and the longer context scores no question worse.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -53,10 +53,10 @@ def _lengths(run: Run) -> list[float]:
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return how much longer the context of ``after`` is than that of ``before``, if that may explain a higher metric.
+    """Return how much longer the context of ``after`` is than ``before``'s, if this may explain a higher metric.
 
-    None if the metric does not rise with the length, the length was not measured or grew by less than ``LONGER``, or
-    neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    None if the metric does not rise with the length, the length was not measured or grew by a factor below ``LONGER``,
+    or neither chunking nor ``top_k`` nor ``context_budget`` differs.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -72,11 +72,12 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 
 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
-    """Return a token budget of the longer context, and a ``top_k`` with which chunks of either config fill it.
+    """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
 
-    A budget alone would leave the longer context fewer chunks than intended.
+    A budget alone would cut the longer contexts without lengthening the others. Empty if this needs more than ``depth``
+    chunks.
     """
     per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
-    top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # chunks of a question may be shorter than their mean
+    top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # a question's chunks may be shorter than the mean chunk
     depth = min(int(one.run.config.get("depth") or top_k) for one in (before, after))
     return (f"context_budget={round(tokens[1])}", f"top_k={top_k}") if top_k <= depth else ()

@@ -34,7 +34,8 @@ class Planned(NamedTuple):
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     """Return the level of a single comparison at which ``configs`` comparisons with one baseline hold together.
 
-    It follows from the critical value of the ``siblings``, if at least two of them are complete.
+    If at least two ``siblings`` (the configs of the same sweep) are complete, it follows from the critical value of
+    their comparison instead, and ``configs`` has no effect.
     """
     whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
     if len(whole) < 2:

@@ -1,4 +1,4 @@
-"""Compare requests with an evaluation: shares, orders and ratios, with intervals that include both samples' errors."""
+"""Compare served requests with evaluated questions: shares, orders and ratios, with both samples' errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FEWEST = 10
 
 
 class ClusteredSample(NamedTuple):
-    """Numbers (n,), without NaN; those of one cluster are dependent. Weights add up to 1.
+    """Numbers (n,), without NaN; the numbers of one cluster are dependent. Weights add up to 1.
 
     ``is_repeated``: the numbers of one cluster are repetitions of one question, which together count as at most one;
     else they are different questions about the same thing, which together count as at least one on average.
@@ -49,11 +49,11 @@ class ClusteredSample(NamedTuple):
     def of(
         cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
     ) -> ClusteredSample:
-        """Make a sample of a column's known values; without ``weights`` (requests) the clusters are repetitions."""
+        """Make a sample of a column's known values; without ``weights``, as for requests, clusters are repetitions."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
-        number = {one: n for n, one in enumerate(sorted(set(named)))}  # text arrays are as wide as the longest
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # numpy would pad every text to the longest
         numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)
@@ -61,7 +61,7 @@ class ClusteredSample(NamedTuple):
 
     @property
     def independent(self) -> float:
-        """A lower bound of the effective number of independent questions (Kish 1965, section 8.2)."""
+        """A lower bound of the effective number of independent questions (Kish, Survey Sampling, 1965)."""
         if not len(self.values):
             return 0.0
         if self.is_repeated:
@@ -90,8 +90,9 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
 
-    With that number the binomial variance equals the clusters' variance. It is between the number of independent
-    questions and that of all; the former for a share of 0 or 1, where the clusters' variance is unknown.
+    With this number the binomial variance equals the variance by clusters. It is at least the number of independent
+    questions, and at most the effective number without clusters. For a share of 0 or 1, where the variance by clusters
+    is unknown, it is the number of independent questions.
     """
     from scipy.special import betaincinv
 
@@ -119,7 +120,7 @@ def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the difference of two shares by their intervals (Newcombe, Statistics in Medicine 17, 1998, method 10)."""
+    """Bound the difference of two shares by their intervals (after Newcombe, Statistics in Medicine 17, 1998)."""
     one, two = share_interval(now, alpha), share_interval(before, alpha)
     difference = one.estimate - two.estimate
     below = math.hypot(one.estimate - one.low, two.high - two.estimate)
@@ -130,9 +131,9 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
 
-    The variance is that of the placements of each side among the other, by cluster (DeLong et al., Biometrics 44, 1988;
-    Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t (Satterthwaite). If
-    the samples hardly overlap, that variance vanishes: half a pair is then counted as reversed.
+    The variance is computed from the placements of each side among the other, by cluster (DeLong et al., Biometrics 44,
+    1988; Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t
+    (Satterthwaite). If the samples hardly overlap, this variance vanishes: half a pair is then counted as reversed.
     """
     from scipy.special import stdtrit
 
@@ -152,7 +153,7 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
 
 
 def _placements(one: ClusteredSample, other: ClusteredSample) -> Doubles:
-    """Return, for each number of a sample, the weight of smaller numbers in the other; ties count half."""
+    """Return, for each number of one sample, the weight of smaller numbers in the other; ties count half."""
     order = np.argsort(other.values, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(other.weights[order])])
     ordered = other.values[order]
@@ -167,11 +168,11 @@ def _logistic(value: float) -> float:
 
 
 def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the ratio of the numbers of ``now`` to those of ``before``; all must be above 0.
+    """Bound the typical ratio of the numbers of ``now`` to the numbers of ``before``; all must be above 0.
 
-    Dividing ``now`` by this factor makes the samples equal: neither is likelier to have the larger number (Hodges and
-    Lehmann, Annals of Mathematical Statistics 34, 1963). The interval contains the factors that `superiority` does not
-    exclude, up to infinity if the samples are too small to exclude any.
+    After division of ``now`` by this ratio neither sample is likelier to have the larger number (Hodges and Lehmann,
+    Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that `superiority` does not exclude:
+    from 0 to infinity if the samples are too small to exclude any.
     """
     logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]
     reach = float(
@@ -183,7 +184,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Return the smallest factor at which an end of the interval is at most one half; 0 or infinity: none."""
+        """Return the smallest ratio at which a number of ``superiority`` is at most one half; 0 or infinity if none."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0

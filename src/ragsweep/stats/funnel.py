@@ -34,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The pieces of evidence that a stage loses, and those that remain."""
+    """The number of pieces of evidence that a stage loses, and the number left after it."""
 
     stage: str
     lost: int
@@ -45,8 +45,9 @@ class StageLoss:
 class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
-    ``recall`` is that at ``cutoff`` after the change, ``gain`` the resulting increase; ``recovered`` and ``dropped``
-    count the pieces of evidence that would enter and leave. ``bound``: an upper bound; actual configs may gain less.
+    ``recall`` is the recall at ``cutoff`` after the change, ``gain`` its increase; ``recovered`` and ``dropped`` count
+    the pieces of evidence that would enter and leave. ``bound``: the gain is an upper bound; actual configs may gain
+    less.
     """
 
     change: str  # the stage that changes
@@ -66,7 +67,7 @@ class PhantomHit:
     question: str
     chunk: str
     score: float
-    usual: float  # that median
+    usual: float  # the median score of relevant first chunks
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
     - index: exact search has it among its candidates (or its first ``top_k``), but no leg has;
     - retrieval: no leg has it among its candidates;
-    - fusion: a leg has it in its first ``top_k``, or at all, but the fused ranking does not;
-    - reranking: the ranking before has it in its first ``top_k``, or at all, but the one after does not;
+    - fusion: a leg has it in its first ``top_k`` (or anywhere), but the fused ranking does not;
+    - reranking: the ranking before it has it in its first ``top_k`` (or anywhere), but the ranking after it does not;
     - top_k: no ranking has it in its first ``top_k``;
     - budget: it is in the first ``top_k``, but beyond the token budget.
     """
@@ -140,7 +141,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
 
 
 def _present(traces: Traces) -> list[str]:
-    """List the stages of this config; mandatory stages are always included."""
+    """List the stages that this config has; corpus, chunking, retrieval and top_k are always among them."""
     absent = {
         INDEX: not traces.exact,
         FUSION: not traces.legs,
@@ -181,7 +182,7 @@ def _any(ranks: list[Numbers]) -> Flags:
 
 
 def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
-    """Return, for questions with all evidence in the context and a scored answer, whether it fails."""
+    """Return, for questions with all evidence in the context and a scored answer, whether they remain unsolved."""
     if success is None or "answer" not in questions or success.metric not in questions:
         return {}
     scores = zip(questions["question_id"], questions[success.metric], strict=True)
@@ -219,7 +220,7 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
     yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
-        top_k = int(traces.ranked[more].max())  # even a context twice as long has no more evidence
+        top_k = int(traces.ranked[more].max())  # further chunks, up to twice as many, contain no more evidence
         yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, traces.in_context)
 
@@ -231,7 +232,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Return the evidence within ``top_k`` if the chunks that cover most of those ``seen`` came first."""
+    """Flag the pieces of evidence within ``top_k`` if the chunks that cover most of the ``seen`` pieces came first."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)
@@ -248,7 +249,7 @@ def _recall_by_top_k(traces: Traces) -> dict[int, float]:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield irrelevant first chunks with a high reranker score, highest first."""
+    """Yield the questions whose first chunk is irrelevant but has a high score, highest first."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

@@ -1,4 +1,4 @@
-"""A hybrid against its own legs: where fusion gains, where it loses, and the score of an oracle choosing legs."""
+"""A hybrid against its own legs: where fusion gains or loses, and the score with the best leg per question."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
-@memoize_by_identity  # terminal, page and the parent's tags use it for the same results
+@memoize_by_identity  # the terminal, the page and the parent run's tags need it for the same results
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
 
     Args:
-        result: Result of a hybrid. If it is reranked, the fused ranking before that is audited.
+        result: Result of a hybrid. If it has a reranker, the fused ranking before reranking is audited.
         metric: One of :func:`audited_metrics`, by default the first.
-        reranked: Compare the config's own ranking instead, after its reranker.
+        reranked: Whether to audit the ranking after the reranker instead.
 
     Returns:
         None for a config that is not a hybrid, for older records without scored legs, and for records without scores.
@@ -145,7 +145,10 @@ def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegCom
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
-    """Turn a leg's difference from the hybrid (estimate, low, high, p) into the hybrid's from the leg."""
+    """Turn a leg's difference from the hybrid (estimate, low, high, p) into the hybrid's from the leg.
+
+    ``worse`` and ``better`` are False: the callers set them.
+    """
     weights = np.ones(len(chosen)) if matrix.weights is None else matrix.weights
     hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights[chosen])) for n in (0, row))
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
@@ -180,7 +183,7 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
     """Return the worst slice where a leg alone is notably better than the config, by the first metric that has any.
 
-    Others among the first ``most`` follow if they are significant. None if there is no such slice.
+    Other slices among the first ``most`` follow if they are significant. None if there is no such slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

@@ -43,7 +43,7 @@ class Condition(NamedTuple):
     """A condition on one metric.
 
     ``kind`` "margin": how much worse it may be, in its unit, or as a share of the baseline's mean. "gain": how much
-    better it must be. "at least", "at most": a bound of its mean, without a baseline.
+    better it must be. "at least", "at most": a bound on its mean, without a baseline.
     """
 
     metric: str
@@ -70,11 +70,12 @@ class Condition(NamedTuple):
 class Check:
     """One condition, for all questions or in one slice.
 
-    ``needed`` is the number of such questions that would decide in four of five cases for equal configs; None if
-    unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
+    ``needed`` is the number of questions of this kind that would decide for equal configs in four of five cases; None
+    if unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
-    the baseline among several, "" without one. If human labels correct a judge, ``judged`` is the decision by its
-    scores alone, ``labels`` the smallest number of labels of a config. ``lost`` describes questions that do not pass.
+    the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by its
+    scores alone, ``labels`` the number of labels of the config with the fewest. ``lost`` describes questions that do
+    not pass.
     """
 
     condition: Condition
@@ -153,7 +154,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, results, filled.worst, scope.people)
-        if same and found.note == noninferiority.SAME:  # not a sample: it is the same config
+        if same and found.note == noninferiority.SAME:  # one config against itself: other questions cannot differ
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
@@ -186,7 +187,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide a condition by the mean, or difference, corrected by human labels; return it with their number.
+    """Decide a condition by the mean, or difference, corrected by human labels; return the gate and their number.
 
     Raises:
         InputError: No label counts.
@@ -212,14 +213,14 @@ def _correct(
         else:
             found = correct_gate(found, mean, sign, judged.margin)
     check_corrected(matched, mean, metric)
-    unused = matched.why_unused() if condition.paired else ""  # others belong to the baseline
+    unused = matched.why_unused() if condition.paired else ""  # unpaired, they may belong to the baseline
     notes = [found.note, reason_uncorrected(matched, mean, metric) or unused]
     notes += [MARKS] if are_marks(people.given, metric, matrix) else []
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
 
 def _share_of_baseline(condition: Condition, matrix: Matrix) -> float:
-    """Return the share of the baseline's score that the candidate is compared with: below 1 if less suffices."""
+    """Return the factor on the baseline's score at a relative margin; 1 for other conditions."""
     return 1 - (condition.size if matrix.higher_is_better else -condition.size) * condition.relative
 
 

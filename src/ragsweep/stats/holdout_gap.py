@@ -31,9 +31,9 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare the best config on the tune questions with the first config of the holdout, on both sides.
 
-    Configs are matched by all parameters except ``partition``. Only configs measured on both sides count: of these, the
-    search would have chosen the best on tune. None if that is the first config itself, if the first config was not
-    measured on tune, or if either side has fewer than ten effective clusters.
+    Configs are matched by all parameters except ``partition``. Only configs measured on both sides count; the best of
+    them on tune is the config that the search would have chosen. None if this is the first config itself, if the first
+    config was not measured on tune, or if either side has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
     pairs = [

@@ -1,8 +1,8 @@
 """Match human labels with the answers that they describe, and correct differences of configs by them.
 
 A label belongs to an answer. It counts for a config only if that config gave this answer: ``run`` names the config, or
-the config gave the text in ``answer``, or its case (the metric's input) equals that of the named run. Without either
-column a label counts if a single config is corrected, or if all of them have the same case.
+the config gave the text in ``answer``, or its case (the metric's input) equals the named run's. Without either column a
+label counts if a single config is corrected, or if all configs have the same case.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _MORE = "label more answers of every config, to questions that all of them have 
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` has the labels of the config's run, or of its only possible answer. ``shared`` has those of an equal answer
-    in another run or of a text alone, by the labels' source (a run, or "-"); ``drawn`` flags the questions that a
-    source labelled. Within a question, equal numbers in ``cases`` are equal cases.
+    ``own`` has the labels that name the config's run, or can belong to no other config. ``shared`` has the labels by
+    their source (a run, or "-"), for every config that gave the labelled answer; ``drawn`` flags the questions with a
+    label from the source. Within a question, equal numbers in ``cases`` are equal cases.
     """
 
     own: Doubles  # (configs, questions)
@@ -66,8 +66,8 @@ class MatchedLabels:
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
         """Return the labels of ``rows`` on the questions flagged by ``among`` (rows, questions); NaN elsewhere.
 
-        A source's labels count for a config only if complete: if only labels of equal answers counted, while its other
-        answers to the source's questions are unlabelled, the labelled questions would not be a random sample.
+        Shared labels of a source count for a config only if all of the config's answers to the source's questions are
+        labelled. Else only the config's answers that equal a labelled one would count, which are not a random sample.
         """
         found = self.own[list(rows)].copy()
         for place, row in enumerate(rows):
@@ -135,7 +135,7 @@ def match_labels(
 def _rows(
     label: HumanLabel, owner: int | None, keys: Sequence[Hashable], answers: Sequence[str]
 ) -> tuple[list[int], str]:
-    """Return the configs whose answer a label describes, and why there are none."""
+    """Return the configs whose answer a label describes, and the reason if there are none, else ""."""
     text = _plain(label.answer)
     if owner is not None:
         if text and answers[owner] != text:
@@ -152,7 +152,7 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the config named by a label's run; None if it is none of these."""
+    """Return the row of the config named by a label's run; None if no config has this run."""
     if not name:
         return None
     # Within a sweep a config is named by number and label ("#3 top_k=10"); either suffices.
@@ -214,10 +214,10 @@ def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float 
 def correct_difference(
     matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95, share: float = 1.0
 ) -> Corrected:
-    """Return the corrected mean of the second row minus ``share`` times that of the first (``prediction_powered``).
+    """Return the corrected mean of the second row minus ``share`` times the first row's (``prediction_powered``).
 
-    With ``share`` 1, questions whose two rows are the same case differ by 0, whatever the judge decided; labels correct
-    all other questions. Scores of declined answers need no labels.
+    With ``share`` 1, questions on which both rows have the same case differ by 0, regardless of the judge's scores;
+    labels correct all other questions. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)

@@ -26,17 +26,17 @@ Doubles = NDArray[np.float64]
 def means_with_intervals(
     rows: Doubles, lowest: Doubles, highest: Doubles, weights: Doubles | None = None
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Average many metrics at once over their known scores, and bound the means by the percentile bootstrap.
+    """Return the means of many metrics over their known scores, with lower and upper ends by the percentile bootstrap.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
     fewer than ten scores Student's t is used, clipped to the bounds; if the scores are all equal, their spread is
-    unknown and both ends are NaN. Where all scores are at a bound the bootstrap would have no width; there the interval
-    is that of n equal Bernoulli draws (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends
-    are NaN.
+    unknown and both ends are NaN. If all scores are at one of two bounds, a bootstrap interval would have no width; the
+    interval is then the one of n equal Bernoulli draws (Clopper and Pearson 1934), 1 - (alpha / 2) ** (1 / n) wide.
+    Without scores mean and ends are NaN.
 
     With ``weights`` (questions,) means are weighted, in each resample as well (a ratio: Davison and Hinkley 1997,
-    section 2.7), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
+    chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     Scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44 bits below
     the largest score). So an interval is bit-identical regardless of the other metrics and the number of threads.
@@ -77,7 +77,7 @@ def varying(weights: Doubles | None) -> Doubles | None:
 
 
 def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Count the scores of every row; weighted ones by their effective number (Kish 1965, section 8.2)."""
+    """Count the scores of every row; weighted ones by their effective number (Kish, Survey Sampling, 1965)."""
     if weights is None:
         return np.asarray(known.sum(axis=1))
     squares = np.asarray(known @ np.square(weights))
@@ -139,7 +139,7 @@ def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | 
             of, less = _whole_numbers(known * weights)
             ends, shift = _percentiles(sums / (of @ draws)), shift - less
         elif known.all():
-            ends = _percentiles(sums) / rows.shape[1]  # resamples are equally large: sums order the means
+            ends = _percentiles(sums) / rows.shape[1]  # resamples are equally large: sums are ordered as the means are
         else:
             ends = _percentiles(sums / (known.astype(np.float64) @ draws))
         return np.asarray(np.ldexp(ends, -shift))
@@ -183,7 +183,7 @@ def _open_at_bounds(
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Multiply on one thread: after a small product idle threads spin for 25 ms, which other processes need."""
+    """Multiply on one thread: after a small product idle threads would occupy the processor for another 25 ms."""
     limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
     return limits
 

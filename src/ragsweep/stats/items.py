@@ -45,8 +45,8 @@ class Items(NamedTuple):
 class Suspect(NamedTuple):
     """A question with a suspicious label: it is reversed, or all of the best configs fail it and others do not.
 
-    ``good`` is the number of best configs, ``others`` that of other configs that do not fail. ``reversed``: the
-    interval of its discrimination is below 0.
+    ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed``: the
+    interval of the question's discrimination is below 0.
     """
 
     question: int  # its index
@@ -62,7 +62,7 @@ def distinct_rows(scores: Doubles) -> list[int]:
 
 
 def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
-    """Return the indices of the questions on which all configs score 0, and of those on which all score 1."""
+    """Return the indices of the questions on which all configs score 0, and of the questions on which all score 1."""
     return (
         np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
         np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),

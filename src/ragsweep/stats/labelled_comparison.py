@@ -97,7 +97,7 @@ def compare_labelled(
     """Compare the configs of a sweep like ``compare_configs``, by corrected scores of labelled metrics.
 
     Intervals of corrected differences hold together (Bonferroni). If the objective is labelled, configs with too few
-    labels are excluded; if too few configs remain, or the reference has too few labels, the verdict is as judged.
+    labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide.
 
     Raises:
         InputError: The run of a label matches more than one config.
@@ -139,7 +139,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return why it is as judged; "" without labels."""
+    """Correct the differences of a metric, or return why they are not corrected; "" without labels."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""

@@ -1,4 +1,4 @@
-"""Differences between measured latencies: which exceed what the machine's state explains."""
+"""Tests whether measured latencies differ by more than the machine's state explains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Flags = NDArray[np.bool_]
 def slowness(result: Result) -> float:
     """Return how many times slower than idle the machine was while a config was probed, averaged over stages by time.
 
-    NaN if no stage was probed together with the fixed work.
+    The probe alternates with a fixed piece of work, whose time is compared with its shortest time on similar machines.
+    NaN if no stage was probed in this way.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)
@@ -68,8 +69,8 @@ def _value(summaries: Summaries, name: str) -> float:
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
     """Return a lower bound of the share of a config's latency that would remain on an idle machine.
 
-    The slowest 5 % of a probed stage's fixed work measure the load's effect: a factor, which applies to long stages,
-    and a delay, which applies to short ones. For a stage without fixed work (earlier releases) the share is unknown.
+    The 95th percentile of the fixed work beside a stage (see ``slowness``) measures the load's effect: a factor, for
+    long stages, and a delay, for short ones. A stage without fixed work (earlier releases) contributes 0.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

@@ -23,14 +23,14 @@ _TINY = 1e-9
 
 
 class Agreement(NamedTuple):
-    """Correlation of the configs' means on a part of the questions with those on all: Kendall's tau-b and Pearson's."""
+    """Correlations between the configs' means on some questions and on all: Kendall's tau-b and Pearson's."""
 
     tau: float
     pearson: float
 
 
 class Estimate(NamedTuple):
-    """Quality of sets ``chosen`` on one half of the configs in ranking the other half; mean over the divisions.
+    """How well sets ``chosen`` on one half of the configs rank the other half: means over the divisions.
 
     ``random`` is the mean for random sets of the same size; 90 % of these are between ``low`` and ``high``.
     """

@@ -33,10 +33,10 @@ from ragsweep.stats.verdict import shown_kind
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The configs among which a pair is compared: those of its sweep, or the pair alone.
+    """The configs among which a pair is compared: the configs of its sweep, or the pair alone.
 
-    ``baseline`` is the sweep's declared baseline: intervals of differences from it hold together. Those of other pairs
-    hold together with all pairs of the sweep.
+    ``baseline`` is the sweep's declared baseline: intervals of differences from it hold together. Intervals of other
+    pairs hold together with all pairs of the sweep.
     """
 
     results: Sequence[Result]

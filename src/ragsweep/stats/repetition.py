@@ -22,10 +22,10 @@ _ROUNDING = 1e-9
 class VarianceShares:
     """The shares of the variance of a mean (or a mean difference), which add up to 1, and the effect of doubling each.
 
-    ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if all were sampled once.
-    ``judge``: due to the judge's noise; NaN if it judged once, when its noise counts as the answers'. ``twice_*`` are
-    the widths of the interval after doubling, relative to its current width. For a config with one repetition the
-    answers' noise counts as the questions', and the effect of repetitions is unknown.
+    ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if every answer was sampled once.
+    ``judge``: due to the judge's noise; NaN if each answer was judged once, in which case the judge's noise counts as
+    the answers'. ``twice_*`` are the widths of the interval after doubling, relative to its current width. For a config
+    with one repetition the answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -83,14 +83,14 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
     + var(judge) / (R S), over the number of questions, with R repetitions and S samples of the judge (Searle, Casella
     and McCulloch, Variance Components, 1992, section 3.6). The second term is the variance between the repetitions of a
-    question less the judge's part in it, the third the variance between samples, and the first is what is left;
-    negative estimates are 0. Each question's noise counts by its squared weight. Repetitions of both configs are paired
-    by number, as they share seeds and, where the context is the same, answers.
+    question minus the judge's part in it, the third the variance between samples, and the first is the remainder;
+    negative estimates become 0. Each question's noise counts by its squared weight. Repetitions of both configs are
+    paired by number, as they share seeds and, where the context is the same, answers.
 
     Args:
         results: The result of one config, or of two, the baseline first.
         matrix: Their scores of a metric, in rows of the same order.
-        share: Share of the baseline's scores that the others are compared with.
+        share: Factor on the baseline's scores in the difference.
     """
     tables = [_read(result.questions, matrix) for result in results]
     counts = tuple(table.scores.shape[1] for table in tables)
@@ -109,7 +109,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
 
 
 def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool) -> VarianceShares:
-    """Divide a squared error by the noise of its mean: see ``_noise``."""
+    """Split a squared standard error by the components of the mean's noise (see ``_noise``)."""
     spread, visible, judge = noise.tolist()
     variance, answers = error**2, max(spread - visible, 0.0)
     scale = min(1.0, variance / (answers + judge)) / variance if answers + judge else 0.0
@@ -127,7 +127,7 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
 
 
 def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
-    """Read a config's repetitions of a metric; without any, a single one without noise."""
+    """Read a config's repetitions of a metric; without repetitions, return a single one without noise."""
     repeated, count = questions.repetitions, len(matrix.questions)
     if repeated is None or matrix.metric not in repeated.scores:
         return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
@@ -143,9 +143,9 @@ def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
     """Estimate the variance of each question's difference from its repetitions: (questions, 3) components.
 
-    The first is the variance between repetitions, the second the judge's part in it, the third all of the judge's:
-    repetitions with one text share a judgement, and differ by nothing. NaN if failures leave a config too few
-    repetitions.
+    The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
+    the mean. The second and third differ because repetitions with the same text share a judgement, and so its error.
+    NaN if failures leave a config too few repetitions.
     """
     planned = [table.scores.shape[1] for table in tables]
     scores = np.concatenate([table.scores - np.fmax.reduce(table.scores, axis=1)[:, None] for table in tables], axis=1)
@@ -167,10 +167,10 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 
 
 def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
-    """Return the form that estimates the variance of a mean difference, and the weights of the scores in it.
+    """Return the quadratic form that estimates the variance of a mean difference, and the scores' weights in it.
 
-    With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance of the
-    repetitions that both have, in the share that it has in the variance of the difference of their means.
+    With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance between
+    their common repetitions, each times its factor in the variance of the difference of the configs' means.
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]

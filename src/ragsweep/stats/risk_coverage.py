@@ -1,7 +1,7 @@
-"""Risk and coverage: the quality of answers if only those with high support are given.
+"""Risk and coverage: the quality of the given answers if answers with low support are withheld.
 
-The curve of coverage and quality of El-Yaniv and Wiener 2010, "On the Foundations of Noise-free Selective
-Classification". The answers that a generator refused are unknown, so that the curve ends at its own threshold.
+The risk-coverage curve of El-Yaniv and Wiener (2010, "On the Foundations of Noise-free Selective Classification"). The
+answers that a generator refused to give are unknown, so the curve ends at the generator's own threshold.
 """
 
 import math

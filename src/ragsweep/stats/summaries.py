@@ -29,9 +29,9 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """The numbers of questions without a score; ``counts`` has them by reason.
 
-    ``skipped`` lack a requirement of the metric; all others are ``failed``. Of these, ``broken`` could not be measured;
-    ``unanswered`` are broken and without an answer, so that the metric might not have applied. ``settled``, skipped or
-    failed, leave nothing to measure because of what was retrieved or answered.
+    ``skipped`` questions lack a requirement of the metric; all others are ``failed``. Of the failed, ``broken`` could
+    not be measured; ``unanswered`` are broken and without an answer, so that the metric might not have applied.
+    ``settled`` questions, skipped or failed, leave nothing to measure because of what was retrieved or answered.
     """
 
     counts: Mapping[str, int]
@@ -58,7 +58,7 @@ class ScoreTable:
     unanswered: NDArray[np.bool_] | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
-        """Summarise the chosen questions; None for all of them."""
+        """Summarise each metric over the questions with the indices ``chosen``; None: over all questions."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
         weights = varying(self.weights if chosen is None or self.weights is None else self.weights[chosen])
@@ -93,7 +93,7 @@ class ScoreTable:
         return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons, once for metrics that share an array."""
+        """Count the reasons, by the id of their array: metrics that share an array are counted once."""
         counts = {}
         for codes in {id(codes): codes for codes in self.reasons}.values():
             numbers = codes.numbers if chosen is None else codes.numbers[chosen]
@@ -135,7 +135,7 @@ def _count_settled(by_reason: Mapping[str, int]) -> int:
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
-    """Return the share of scored questions among those that could have been scored.
+    """Return the share of scored questions among the questions that could have been scored.
 
     The metric is assumed to apply to the same share of the unanswered questions as of the others.
     """

@@ -1,4 +1,4 @@
-"""The config with the highest mean, and the selection bias of its lead."""
+"""The config with the best mean, and the selection bias of this mean."""
 
 import math
 from typing import NamedTuple
@@ -22,11 +22,11 @@ TIE = 1e-6
 
 
 class SelectionBias(NamedTuple):
-    """The selection bias of the highest mean, in the metric's unit and direction.
+    """The selection bias of the best mean, in the metric's unit and direction.
 
-    ``winner`` is the winner's row, ``observed`` its mean, ``optimism`` the bias of that mean (positive if it looks too
-    good, whether high or low is better), ``crossfitted`` the mean without the bias. With too few clusters ``optimism``
-    and ``crossfitted`` are NaN.
+    ``winner`` is the row with the best mean, ``observed`` its mean, ``optimism`` the bias of that mean (positive if the
+    mean is too good, whether high or low is better), ``crossfitted`` the mean without the bias. With too few clusters
+    ``optimism`` and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -46,9 +46,9 @@ def winner(matrix: Matrix) -> int:
 def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
-    The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the bias
-    is its mean deficit there, times the square root of .9, because the bias is smaller by that factor on all questions
-    than on nine tenths of them. Averaged over 20 divisions.
+    The questions are divided into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the
+    bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the bias
+    on all questions is smaller by this factor than on nine tenths of them.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -74,10 +74,10 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 
 
 def _gap(better: Doubles, fold: Numbers) -> float:
-    """Return the deficit of the best of nine folds on the tenth, weighted by the tenth's number of questions.
+    """Return how much worse the best config of nine folds is on the tenth: the mean over folds, by their size.
 
-    Scores times weights over numbers of questions: components that all configs share cancel over folds of equal size,
-    regardless of weights.
+    A fold's mean is its sum of weighted scores over its number of questions, not over its sum of weights: so components
+    that all configs share cancel over folds of equal size.
     """
     gaps, first, sizes = _best_of_nine(better, fold)
     return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
@@ -86,8 +86,8 @@ def _gap(better: Doubles, fold: Numbers) -> float:
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
     """Choose the best config without each fold.
 
-    Returns how much worse each config is on the fold than the best without it (configs, folds), each config's share of
-    the choice (ties share equally), and the sizes of the folds.
+    Returns how far each config's mean on the fold is below the best mean on the other folds (configs, folds), each
+    config's share of the choice (configs, folds; ties share equally), and the sizes of the folds.
     """
     member = np.eye(FOLDS)[fold]
     sizes = member.sum(axis=0)
@@ -99,9 +99,9 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 
 
 def _folds(matrix: Matrix) -> list[Numbers] | None:
-    """Divide the questions into ten folds of similar size, clusters whole, in twenty ways; None if there are too few.
+    """Divide the questions into ten folds of similar size, clusters whole, in twenty ways; None with too few clusters.
 
-    A cluster of a third of the questions makes a fold of a third of them, which the other folds cannot represent.
+    A cluster with a third of the questions would make a fold of that size, which the other folds cannot represent.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None

@@ -37,7 +37,7 @@ def effective_clusters(sizes: Doubles) -> float:
 
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
-    """Return whether there are enough clusters to estimate a spread; ``clusters`` has each question's, from 0."""
+    """Return whether there are enough clusters to estimate a spread; ``clusters`` has each question's number from 0."""
     return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
@@ -50,8 +50,8 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
     """Estimate the correlation of scores within a cluster, from 0 to 1: one number for all rows.
 
     The analysis of variance's estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
-    section 2), its mean squares averaged over the rows, each in units of the row's variance. 0 if every cluster is a
-    single question, where it is undefined.
+    section 2), its mean squares averaged over the rows, each in units of the row's variance. 0 where it is undefined:
+    if there is one cluster, if every cluster is a single question, or if no row varies.
 
     Args:
         deviations: Deviation of each score from its row's mean (rows, questions).
@@ -82,11 +82,11 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
     For weighted questions a cluster's size is the sum of its weights, and ``squares`` the sum of their squares.
 
-    A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
-    sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The
-    degrees of freedom are those of the Student's t whose 99 % quantile is that of the t statistic; never more than
-    Satterthwaite's for independent scores, NaN where the clusters are not :func:`enough`. With G clusters of one size
-    the factors are G / (G - 1) and the degrees G - 1.
+    A cluster's factor is the variance of its sum over the expected square of its sum of deviations: CR2 for a mean
+    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The degrees of freedom
+    are those of the Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for independent
+    scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are G / (G - 1) and
+    the degrees G - 1.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares
@@ -133,8 +133,9 @@ class _Model(NamedTuple):
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
         """Express the mean and its estimated variance by independent standard normal numbers.
 
-        One number per size represents the sum over its clusters, the others their differences. Returns the weights of
-        the mean, the quadratic form of the variance in the former, and the weight of each of the latter.
+        For each kind of cluster one number represents the sum over its clusters, the others the differences between
+        them. Returns the weights of the sums in the mean, the quadratic form of the sums in the variance, and for each
+        kind the weight of a squared difference in the variance.
         """
         questions = self.counts @ self.sizes
         mean = np.sqrt(self.variances * self.counts) / questions
@@ -179,17 +180,17 @@ def _root(decreasing: Callable[[float], float], low: float, high: float) -> floa
 
 
 def _satterthwaite(model: _Model) -> float:
-    """Return twice the squared mean over the variance of the estimated variance (Satterthwaite 1946)."""
+    """Return the degrees of freedom, 2 mean² / variance of the estimated variance (Satterthwaite 1946)."""
     _, form, apart = model.mean_and_variance()
     others = model.counts - 1
     return float((np.trace(form) + apart @ others) ** 2 / (np.square(form).sum() + np.square(apart) @ others))
 
 
 def _exceeds(model: _Model, value: float) -> float:
-    """Return how likely the t statistic is beyond ``value`` on either side; its two parts need not be independent.
+    """Return the probability of a t statistic beyond ``value`` on either side; mean and variance may be dependent.
 
-    It is when the squared mean less value² variances is above 0: a quadratic form in normal numbers, whose distribution
-    is one integral (Imhof, Biometrika 48, 1961).
+    The statistic is beyond it if the squared mean minus value² times the estimated variance is above 0. This is a
+    quadratic form in normal numbers, whose distribution is a single integral (Imhof, Biometrika 48, 1961).
     """
     mean, form, apart = model.mean_and_variance()
     single = np.linalg.eigvalsh(np.outer(mean, mean) - value**2 * form)
@@ -204,10 +205,10 @@ def _exceeds(model: _Model, value: float) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[Doubles, Doubles]:
-    """Return nodes and weights of an integral from 0 to infinity, of t in u = t / (1 - t).
+    """Return nodes and weights of an integral over u from 0 to infinity, by the substitution u = t / (1 - t).
 
-    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form: Gauss and Legendre's nodes
-    are eigenvalues, which take a third of a second.
+    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form: Gauss-Legendre nodes are
+    eigenvalues, whose computation takes a third of a second.
     """
     angles = (np.arange(NODES) + 0.5) * (math.pi / NODES)
     orders = np.arange(1, NODES // 2 + 1)

@@ -1,7 +1,7 @@
-"""Questions dominated by a few clusters: compare on each of these clusters, and on all other questions.
+"""Compare configs on each cluster that dominates the questions, and on all other questions.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
-clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
+clusters, or degrees of freedom, for an interval over all questions. The other questions alone may be enough.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
-The evidence is the logarithm of a capital, which starts at 1 and is multiplied for each cluster of questions by a
-factor with a mean of at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in no more
-than one of twenty such cases, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
+The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
+a factor whose mean is at most 1 if the mean difference is at most the margin. Then the probability that it ever reaches
+20 is at most 1 / 20, for any sequence of looks (Ville 1939): the capital is an e-value at any stopping time.
 """
 
 import math
@@ -41,16 +41,17 @@ def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Double
 def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 1.0) -> Doubles:
     """Return the logarithm of the capital after each cluster: (rows, clusters).
 
-    A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024), with fixed stakes and the mean
-    of their capitals, so that the questions' order affects only the leader (``deficits``). A question multiplies a
+    A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and their
+    capitals are averaged, so the questions' order affects only the leader (``deficits``). A question multiplies a
     capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
-    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. Valid if clusters
-    are independent draws; where a bet was scaled down, a config's gain must also be independent of the number of
+    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. The bet is valid if
+    clusters are independent draws; if it was scaled down, a config's gain must also be independent of the number of
     questions that share a source.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
-        sizes: The number of differences in each sum; 0 leaves the capital unchanged.
+        sizes: The number of differences in each sum, or the sum of their weights of at most 1; 0 leaves the capital
+        unchanged.
         margin: In the unit of the differences, above -spread.
         spread: The metric's highest value less its lowest: a difference lies in [-spread, spread].
     """
@@ -102,10 +103,10 @@ def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return each config's deficit to the leader, question by question: (configs, questions).
 
-    The leader of a question is the config with the highest mean over the questions before its cluster, among the others
-    that are asked this question; ties lead together, with the mean of their scores, and initially all configs do. So
-    the leader is fixed before the question is scored, and for the best config the expected difference is at most 0,
-    regardless of the leader: one capital on these differences needs no correction for the number of rivals. NaN if a
+    The leader of a question is the config with the highest mean over the questions before its cluster, among the other
+    configs that are asked this question; ties lead together, with the mean of their scores, and initially all others
+    do. So the leader is fixed before the question is scored, and for the best config the expected difference is at most
+    0, regardless of the leader: one capital on these differences needs no correction for the number of rivals. NaN if a
     score is missing, or if this config or all others are no longer asked.
 
     Args:
@@ -137,7 +138,7 @@ def _near(better: Doubles) -> float:
 
 
 def _means(better: Doubles) -> Doubles:
-    """Return the means over the scores before each question, and at last over all: (configs, questions + 1)."""
+    """Return the means over the scores before each question, and finally over all: (configs, questions + 1)."""
     known = ~np.isnan(better)
     empty = np.zeros((len(better), 1))
     counts = np.concatenate([empty, known.cumsum(axis=1)], axis=1)
@@ -146,5 +147,5 @@ def _means(better: Doubles) -> Doubles:
 
 
 def _highest(means: Doubles, near: float) -> Flags:
-    """Mark the maximum of each column, including ties; none where none is asked."""
+    """Flag the maximum of each column, including ties; nothing in a column where no config is asked."""
     return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))

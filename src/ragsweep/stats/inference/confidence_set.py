@@ -1,4 +1,4 @@
-"""Configs that may be the best: all pairs compared at once."""
+"""Configs that may be the best, by a simultaneous comparison of all pairs."""
 
 import math
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class PairErrors(NamedTuple):
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
-    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
+    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count as one.
     With one config or too few clusters, ``largest`` is 0 and every config may be the best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
@@ -49,7 +49,7 @@ def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -
 
 
 def _range(block: Floats, scale: Floats) -> Floats:
-    """Return the largest deviation of any pair in each resample (resamples, configs)."""
+    """Return the largest deviation of any pair in each resample of a block (resamples, configs)."""
     widest = np.zeros(len(block), dtype=np.float32)
     for start in range(0, len(block), AT_ONCE):
         rows, part = np.ascontiguousarray(block[start : start + AT_ONCE].T), widest[start : start + AT_ONCE]
@@ -79,13 +79,13 @@ def pairs(data: ClusteredScores) -> PairErrors:
 
 
 def _squared_distances(products: Doubles) -> Doubles:
-    """Return the squared distances of all rows from their products (rows, rows)."""
+    """Return the squared distances between all rows, given their inner products (rows, rows)."""
     own = np.diag(products)
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
 
 def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
-    """Return the distance of one row from the furthest row after it, in standard errors, per resample."""
+    """Return the distance of the row ``step`` from the furthest row after it, in standard errors, per resample."""
     apart = rows[step + 1 :] - rows[step]
     apart *= scale[step + 1 :, None]
     return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))

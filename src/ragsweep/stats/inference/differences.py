@@ -37,7 +37,8 @@ def compare_with_baseline(
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)  # independent of the baseline
+    # with ``compared`` the correlation within clusters is the same for every baseline
+    data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)
     bounds = bound(data, level, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
@@ -74,8 +75,9 @@ def compare_amounts(
 ) -> Differences:
     """Compare with the row ``baseline``: by ratios for positive amounts with a ``unit``, else by differences.
 
-    Milliseconds, tokens and money have long tails, so that intervals of mean differences undercover; on logarithms both
-    tests and intervals are valid. If a value is 0 or less, differences are compared and ``notes`` states this.
+    Milliseconds, tokens and money have long tails, so intervals of mean differences miss the true value too often; on
+    logarithms both tests and intervals are valid. If an amount is 0 or less, differences are compared and ``notes``
+    states this.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
@@ -92,9 +94,9 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 
 
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
-    """Divide mean differences by their standard deviation: 0 if nothing differs, NaN without spread.
+    """Divide each mean difference by the differences' standard deviation: 0 if nothing differs, NaN without spread.
 
-    ``differences`` are multiplied by ``weights``, which have a mean of 1.
+    ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)

@@ -1,4 +1,4 @@
-"""Results of tests and estimates of several configs, as data: arrays have one number per config."""
+"""Data classes for the results of tests and estimates; arrays have one number per config."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,11 +22,11 @@ class Differences:
     """Each config minus the baseline: arrays with one number per config, in the metric's unit and own direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and
-    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
+    ``high`` hold for all configs together at ``level``; ``standard_error`` is for each difference alone, by clusters.
     ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
     ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
 
-    With ``ratios`` all of these are logarithms: e to the ``estimate`` is the typical ratio to the baseline.
+    With ``ratios`` the scores are logarithms: e to the ``estimate`` is the typical ratio to the baseline.
     """
 
     baseline: int
@@ -45,7 +45,7 @@ class Differences:
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # half-width of each interval in standard errors
     degrees: float  # degrees of freedom of the differences' t statistics
-    largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
+    largest: float  # quantile of the largest resampled deviation, from which ``critical`` is computed
     higher_is_better: bool = True
     ratios: bool = False
     by_labels: bool = False  # corrected by human labels: tests of judged scores are ignored
@@ -62,10 +62,10 @@ class Differences:
 
     @property
     def confirmed(self) -> Flags:
-        """The configs whose difference is confirmed by the exact tests.
+        """The configs whose difference is confirmed by the exact tests; all configs if corrected ``by_labels``.
 
-        The tests are the randomisation test and, with few differing questions, Wilcoxon's. The interval is then only an
-        approximation, and may exclude 0 although random signs would often give as large a difference.
+        The tests are the randomisation test and, with at most 25 differing questions, Wilcoxon's. With so few, the
+        interval is an approximation: it may exclude 0 although random signs would often give as large a difference.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)
@@ -74,11 +74,11 @@ class Differences:
 
 
 class AllPairs(NamedTuple):
-    """Every pair of configs, compared at once.
+    """The simultaneous comparison of all pairs of configs.
 
-    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
-    known. ``may_be_best`` flags the configs that are not shown worse than any other: they include the best one at the
-    quantile's level.
+    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
+    known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that are not shown worse than any other:
+    they include the best config at the quantile's level.
     """
 
     largest: float
@@ -91,9 +91,9 @@ class Power:
 
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
-    error times the square root of the number of questions. ``typical`` is the median over configs that differ from the
-    baseline. All are NaN with fewer than ten effective clusters (``note``), as are the numbers of a config whose
-    difference does not vary. ``alone`` is ``typical`` for a comparison of only two configs.
+    error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
+    configs that differ from the baseline, ``alone`` the same if only two configs are compared. These are NaN with fewer
+    than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
     """
 
     detectable: Doubles
@@ -111,8 +111,8 @@ class Power:
 class Slice:
     """Each config minus the baseline on the questions with one value of one label; arrays have one number per config.
 
-    In the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer than ten
-    effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
+    They are in the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer
+    than ten effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
     ``exposed``: a loss too rare to have been observed could undo what the interval shows, so nothing is claimed.
     """
 
@@ -144,7 +144,7 @@ class Slice:
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
-        """Return ``TOO_SHORT`` if a loss too rare to have been observed could undo the row's interval; else ""."""
+        """Return ``TOO_SHORT`` if a loss too rare to have been observed could undo what the interval shows; else ""."""
         return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
@@ -183,8 +183,8 @@ class Part:
 class Concentration:
     """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
-    The intervals of one part hold together at their level, those of all parts less often. The difference over all
-    questions is the sum of the parts' differences times their shares.
+    The intervals of one part hold together at their level; the intervals of all parts hold together less often. The
+    difference over all questions is the sum of the parts' differences times their shares.
     """
 
     dominating: tuple[Part, ...]
@@ -197,8 +197,8 @@ class RareLosses:
 
     ``survives``: the lead withstands one more cluster that loses everything or, if losses were observed, the
     studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
-    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, where questions of one cluster count
-    together and ``questions`` is the effective number of clusters.
+    cannot be excluded: ``seen`` clusters lost at least half as much on average, out of ``questions``, the effective
+    number of clusters.
     """
 
     survives: bool

@@ -80,8 +80,9 @@ def effects(
     parameter that a config lacks counts as the level "". In a full grid (every combination, equally often) an effect is
     a difference of plain averages over configs; else a model of main effects and two-way interactions is fitted by
     least squares, or of main effects alone if there are too few configs for that, as in an ablation that changes one
-    parameter at a time. Either way an effect has one number per question, so pairs and clusters are preserved. The
-    metric can only rise with the factors in ``lengthening``: their main effects are not exposed if no question loses.
+    parameter at a time. Either way an effect has one number per question, so that questions remain paired and
+    clustered. The metric can only rise with the factors in ``lengthening``: their main effects are not exposed if no
+    question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]
@@ -155,8 +156,8 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
 def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights of the model's coefficients in an effect.
 
-    The levels of the other factors have equal weights: a column that crosses a changed factor with another factor's
-    level counts by one over the number of that factor's levels; columns without all changed factors cancel.
+    The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
+    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors cancel: 0.
     """
     weights = []
     for column in design.columns:

@@ -25,10 +25,10 @@ class Matrix:
     """Scores of several configs for the same questions, without gaps.
 
     ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one cluster
-    share their source document and are resampled together. ``asked`` counts the questions that any config was scored
-    on; those that not all configs were scored on are excluded from the matrix. For weighted questions ``values`` are
-    scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means. ``declined`` marks
-    the worst scores that replace declined answers (see ``fill_declined``).
+    share their source document and are resampled together. ``asked`` counts the questions with a score in at least one
+    config; the matrix has only the questions with a score in all configs. For weighted questions ``values`` are scores
+    times ``weights``, which have a mean of 1, so that plain means of ``values`` are weighted means of the scores.
+    ``declined`` marks the worst scores that replace declined answers (see ``fill_declined``).
     """
 
     values: Doubles
@@ -115,7 +115,8 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     """Return the matrix of the scores to compare: natural logarithms if ``has_ratios``, else the matrix unchanged.
 
-    The mean logarithm is subtracted, so that neither the unit (seconds or milliseconds) nor the order has an effect.
+    The mean logarithm of all configs is subtracted, so that neither the unit (seconds or milliseconds) nor the order of
+    the configs has an effect.
     """
     if not has_ratios(matrix, unit):
         return matrix

@@ -31,7 +31,7 @@ class SimultaneousIntervals:
     high: Doubles
     critical: float
     degrees: float
-    largest: float  # the quantile of the largest resampled deviation, in standard errors as if these were known
+    largest: float  # the quantile of the largest resampled deviation, in standard errors that are treated as known
 
 
 def max_t_intervals(
@@ -53,10 +53,10 @@ def bound(
 ) -> SimultaneousIntervals:
     """Bound the means of rows of clustered scores so that all intervals hold together at ``level``.
 
-    The quantile of the largest deviation in standard errors over all rows, by resample, serves all rows (Romano and
-    Wolf, Econometrica 73, 2005, the single-step version). Standard errors are those of the sample: those of a resample
-    are 0 if all its scores tie. The quantile is stretched as Student's t is relative to the normal. ``largest`` is the
-    quantile of a larger family that includes the rows; None computes that of the rows alone.
+    In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
+    and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
+    resample whose scores all tie has none. The quantile is stretched as Student's t is relative to the normal.
+    ``largest`` is the quantile of a larger family that includes the rows; None computes the quantile of the rows alone.
     """
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
@@ -69,7 +69,7 @@ def bound(
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
     """Return the ``level`` quantile of the largest resampled deviation of any row (rows, clusters); 0 without rows.
 
-    In standard errors as if they were known; :func:`critical_value` allows for estimated ones.
+    The deviations are in standard errors that are treated as known; :func:`critical_value` allows for estimated ones.
     """
     if not len(standardised):
         return 0.0
@@ -79,7 +79,7 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
 
 
 def critical_value(largest: float, degrees: float) -> float:
-    """Convert ``largest_deviation`` to a half-width in estimated standard errors; NaN for less than one degree."""
+    """Convert ``largest_deviation`` to a half-width in estimated standard errors; NaN below one degree of freedom."""
     return as_student(largest, degrees) * (1 + ROUNDING)
 
 
@@ -116,9 +116,9 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, capped at that of an unadjusted interval.
+    """Return the one-sided p-value of a critical value, but at most the p-value for an unadjusted interval.
 
-    The cap is needed because the resampled critical value can be much too small if differences have few distinct
+    The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.
     """
     from scipy.special import stdtr

@@ -54,16 +54,17 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, clusters whole; the bounds are of Student's t (Schuirmann 1987, one side). A relative margin
-    is a share of the baseline's mean: then each question's slack is the candidate's score minus (1 - margin) of the
-    baseline's (more than 1 + margin if less is better), so that the baseline's own uncertainty counts (Laster and
+    Questions are paired, clusters whole; the bounds are Student's t (one side of Schuirmann's test, 1987). A relative
+    margin is a share of the baseline's mean: each question's slack is then candidate - (1 - margin) x baseline, or
+    (1 + margin) x baseline - candidate if less is better, so that the baseline's own uncertainty counts (Laster and
     Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end includes one more question,
-    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If none
-    differs, the share of questions that might is bounded by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n
-    at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983), and each of them by the largest possible
-    loss. A pass of scores within 0 and 1 with fewer than ten clusters against it must survive one more cluster on which
-    everything is lost (see ``rare_losses``), and a fail one on which everything is won; with ten or more, that
-    or the studentised bootstrap must confirm it. With fewer than ten effective clusters the gate is inconclusive.
+    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If no
+    question differs, the share of questions that might differ is bounded by the rule of three
+    (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
+    and the loss of each by the largest possible one. For scores within 0 and 1, a pass must survive one more cluster on
+    which everything is lost (see ``rare_losses``), and a fail one on which everything is won; if ten or more clusters
+    contradict it, the studentised bootstrap may confirm it instead. With fewer than ten effective clusters the gate is
+    inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
@@ -84,7 +85,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     of looks, provided that new questions come with new clusters. Their order does not matter. ``low`` and ``high``
     bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
-    ``spread``: the metric's highest value minus its lowest. Weighted questions each stake their share of the largest
+    ``spread`` is the metric's highest value minus its lowest. A question with a weight stakes its share of the largest
     weight, which must be the same at every look.
 
     Raises:
@@ -135,9 +136,9 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
 def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
     """Return bounds of a share, each one-sided at ``level``.
 
-    Clusters and weights count by the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with that
-    many independent questions the share would have the same standard error. If all scores are equal, it is the number
-    of effective clusters.
+    Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
+    that many independent questions the share would have the same standard error. If all scores are equal, it is the
+    number of effective clusters.
     """
     from scipy.special import betaincinv
 
@@ -161,13 +162,13 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision by the interval of the slack; an end within rounding of slack or margin counts as 0."""
+    """Return the decision by the interval of the slack; an end within rounding error of 0 counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
 
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
-    """Decide by the slack corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
+    """Decide by a slack that is corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
     Each end is at least as far from the slack as in ``judged``, the gate without labels, which allows for rare losses.
     """
@@ -207,10 +208,11 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
-    """Bound the slack of a pass (``turn`` 1), or of a fail with reversed sign (-1), if losses may be rare.
+    """Return a lower bound of the slack that allows for rare losses, and the reason for it; infinite if not needed.
 
-    Scores within 0 and 1 must survive one more loss than observed; with enough observed losses, the bound follows their
-    skewness. Returned with the reason; other scores have no bound.
+    ``turn`` is 1 for a pass; it is -1 for a fail, where the bound is of the negated slack. The mean of scores within 0
+    and 1 must survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap
+    gives the bound. Other scores have no largest loss, and so no bound.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:

@@ -1,4 +1,4 @@
-"""Two common intervals of a mean difference between two configs, as a reference for those of this package."""
+"""Two common intervals of a mean difference between two configs, for comparison with the intervals of this package."""
 
 import math
 
@@ -11,7 +11,7 @@ from ragsweep.stats.intervals import RESAMPLES
 def student_interval(matrix: Matrix) -> tuple[float, float]:
     """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
 
-    Treats questions as independent, although those of one document are not; NaN with fewer than two questions.
+    Questions count as independent, although questions on one document are not; NaN with fewer than two questions.
     """
     from scipy import stats
 

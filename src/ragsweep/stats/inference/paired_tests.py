@@ -1,4 +1,4 @@
-"""Tests of paired differences: Wilcoxon's signed ranks, random signs, and Holm's correction for many of them."""
+"""Tests of paired differences: Wilcoxon's signed ranks, random signs, and Holm's correction for many tests."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SEED = 20261123
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Wilcoxon's signed rank test of many rows. ``variant`` is "exact", "normal", or "none" if nothing differs."""
+    """Wilcoxon's signed rank test of each row. ``variant`` is "exact", "normal", or "none" if nothing differs."""
 
     statistic: Doubles  # the sum of the ranks of positive differences
     p: Doubles  # two-sided
@@ -71,7 +71,7 @@ def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
 
 
 def _middle_ranks(ordered: Doubles) -> tuple[Doubles, Doubles]:
-    """Rank sorted rows from 1; ties share the middle rank. Also returns how many share each rank."""
+    """Return ranks of sorted rows, from 1, and the number of values with each rank; ties share the middle rank."""
     places = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
     new = np.ones(ordered.shape, dtype=bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -92,7 +92,7 @@ def _normal_p(positive: Doubles, count: Numbers, ties: Doubles) -> Doubles:
 
 
 def _exact_p(values: Doubles, positive: float) -> float:
-    """Count the signs with a rank sum at least as extreme; ranks are doubled so that middle ranks are whole numbers."""
+    """Return the two-sided p-value over all signs; ranks are doubled so that middle ranks are whole numbers."""
     order = np.sort(np.abs(values))[None, :]
     if not len(values):
         return 1.0
@@ -110,10 +110,10 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
     """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
     Returns p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
-    combinations all of them are counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010),
-    and a fifth of the flips is enough for rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but
-    Holm's correction needs smaller ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus
-    and Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
+    combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
+    least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Flips cannot
+    show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones: there p is an upper bound over all
+    combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -131,7 +131,7 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
 
 
 def tail_bound(sums: Doubles) -> Doubles:
-    """Bound the p-value of random signs of each row (rows, clusters) from above, without drawing any."""
+    """Return an upper bound of each row's p-value (rows,) by random signs of ``sums`` (rows, clusters)."""
     length = np.sqrt(np.square(sums).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         away = np.where(length > 0, np.abs(sums.sum(axis=1)) / length, 0.0)
@@ -139,7 +139,7 @@ def tail_bound(sums: Doubles) -> Doubles:
 
 
 def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
-    """Use a fraction of the flips, and all flips for rows with a small p-value."""
+    """Return p-values (rows,) by random flips: a fifth of them, then all for rows with a p-value below ``DOUBT``."""
     generator = np.random.default_rng((SEED, sums.shape[1]))
     beyond, drawn = np.zeros(len(sums)), np.zeros(len(sums))
     chosen, done = np.arange(len(sums)), 0

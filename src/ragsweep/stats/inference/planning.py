@@ -50,7 +50,7 @@ class Needed(NamedTuple):
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return the name of the measured metric, whose cutoff may differ from that of ``metric``, and its variation.
+    """Return the name of the measured metric, whose cutoff may differ from ``metric``'s, and its variation.
 
     Raises:
         ConfigError: The variation of this metric was not measured.
@@ -75,7 +75,7 @@ def pilot_variation(matrix: Matrix, kind: str) -> Variation:
 
 
 def check_design(design: Design) -> None:
-    """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST``."""
+    """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST`` documents."""
     if design.clusters > design.questions:
         raise ConfigError(
             f"--clusters: must be at most {design.questions:,}, the number of questions, got {design.clusters:,}"
@@ -91,9 +91,9 @@ def check_design(design: Design) -> None:
 def detectable(spread: float, correlation: float, design: Design) -> float:
     """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
 
-    (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), alpha shared among the comparisons
-    (``shared_level``). Relative to independent questions, clusters of one size multiply the variance of a mean by
-    1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
+    It is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared among the
+    comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the variance of a
+    mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
     """
     factor = sum(
         student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)
@@ -112,7 +112,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
 
 
 def independent_questions(correlation: float, design: Design) -> float:
-    """Return the number of independent questions whose mean is as precise as a design's."""
+    """Return the number of independent questions with the same precision of the mean as the design."""
     return design.questions / _design_effect(correlation, design.size)
 
 

@@ -32,10 +32,10 @@ MOST = 1e9
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
-    (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995); more if gains themselves widen the spread, as further hits do, by simulation from the differences of the
-    median config. For a comparison of many configs, ``level`` is that of a single interval: :func:`each_level` of a
-    sweep's differences, or :func:`shared_level`.
+    It is (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation
+    Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the factor is then found
+    by simulation from the differences of the config with the median error. For a comparison of many configs, ``level``
+    is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -58,9 +58,9 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
 def _standard_errors_shown(
     matrix: Matrix, baseline: int, errors: Doubles, critical: float, power: tuple[float, float]
 ) -> float:
-    """Return the smallest true difference, in standard errors, that would be claimed; NaN if none would.
+    """Return the smallest true difference, in standard errors, that is shown in the required share of cases.
 
-    ``power`` is the share of cases, with the degrees of freedom.
+    ``power`` is that share, and the degrees of freedom. NaN if no difference is shown so often.
     """
     share, degrees = power
     factor, differ = critical + student_quantile(share, degrees), np.flatnonzero(~np.isnan(errors)).tolist()
@@ -73,11 +73,11 @@ def _standard_errors_shown(
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
-    """Return the smallest true mean gain, from ``gain`` on, whose interval excludes 0 in ``power`` of all cases.
+    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 in ``power`` of all cases.
 
-    Simulated by drawing from the observed clusters, with weights that give them the true mean: gaining clusters more
-    frequent, the others hardly less, since a gain by further hits widens the spread itself. NaN where no gain of up to
-    ``WIDEST`` times as much is shown as often. ``critical`` counts standard errors.
+    Simulated by drawing from the observed clusters, gaining ones more often, so that the mean is the true gain:
+    additional hits also widen the spread. NaN if no gain up to ``WIDEST`` times ``gain`` is shown often enough;
+    ``gain`` if no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:
@@ -104,7 +104,7 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
 
 
 def _lifted(sums: Doubles, mean: float) -> Doubles:
-    """Weight gaining clusters, and the others, so that the mean of all sums is ``mean``."""
+    """Return weights of the sums, equal among gaining clusters and among the others, so that their mean is ``mean``."""
     won = sums > 0
     rest = float(sums[~won].mean()) if (~won).any() else 0.0
     share = min(max((mean - rest) / (float(sums[won].mean()) - rest), 0.0), 1.0)
@@ -114,7 +114,7 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
-    Because all hold together, it is above .95: among many, a difference must be larger to be shown.
+    It is above .95, because all intervals hold together: the more there are, the larger a difference must be.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -148,9 +148,9 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect`` with ``power``.
 
-    ``spread`` is the standard deviation of the paired differences per question, in the same unit. The smallest n, at
-    least ten, whose detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger. None
-    above ``MOST``, for an effect of 0, and for a spread of NaN.
+    It is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question per
+    cluster) is at most ``effect``. ``spread`` is the standard deviation of the paired differences per question, in the
+    same unit. None above ``MOST``, for an effect of 0 or infinity, and if either number is NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None

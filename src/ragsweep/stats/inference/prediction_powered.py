@@ -28,7 +28,7 @@ class Corrected(NamedTuple):
     """A corrected mean, or difference of means, with its interval; NaN with too few labels.
 
     ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
-    only) to 1. ``labels`` is the smallest number of labelled questions in a row.
+    only) to 1; NaN if no question needs a label. ``labels`` is the number of labels of the config with the fewest.
     """
 
     value: float
@@ -47,15 +47,15 @@ def prediction_powered(
     Power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453): the mean of the
     labels, plus ``weight`` times the difference between the judge's means over all questions and over the labelled
     ones. The weight minimises the estimated variance, within 0 and 1. Variances are of each question's influence,
-    summed by cluster, so that rows may be labelled on the same questions or on others. The labelled questions must be
-    drawn at random.
+    summed by cluster, so that rows may be labelled on the same or on different questions. The labelled questions must
+    be drawn at random.
 
     For marks (labels of 0 and 1) the interval is normal and adds pseudo-labels, in each row half the squared normal
     quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and highest score
-    (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): a few marks may all
-    agree, with each other or with the judge, where others would not. For other labels it is Student's, with one degree
-    of freedom fewer than there are labelled clusters. Where these labels show no variation at all, the rule of three
-    bounds the share of questions that might differ, each by the whole range of scores.
+    (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): a few marks may agree
+    with each other, or with the judge, by chance. For other labels the interval is Student's, with one degree of
+    freedom fewer than there are labelled clusters. If these labels do not vary at all, the rule of three bounds the
+    share of questions that might differ, each by the whole range of scores.
 
     Args:
         matrix: The judge's scores.
@@ -88,7 +88,7 @@ def prediction_powered(
 class _Case:
     """Scores and labels times the weights of their questions; 0 where a label, or a settled score, is unknown."""
 
-    judged: Doubles  # (rows, questions), and so on
+    judged: Doubles  # (rows, questions), as are the next four arrays
     labels: Doubles
     known: Flags
     settled: Doubles
@@ -135,12 +135,15 @@ class _Estimate(NamedTuple):
 
 
 def _estimate(case: _Case, pseudo: float) -> _Estimate:
-    """Estimate the contrast from the labels and ``pseudo`` more clusters, equally many of each kind of mark."""
+    """Estimate the contrast from the labels and ``pseudo`` added clusters, spread evenly over all kinds of labels.
+
+    A kind is a combination of a mark and an extreme score by the judge in each row.
+    """
     lowest, highest = case.judged.min(axis=1, keepdims=True), case.judged.max(axis=1, keepdims=True)
     marks, guesses = np.split(np.array(list(product((0.0, 1.0), repeat=2 * len(case.judged)))).T, 2)
     guesses = lowest + (highest - lowest) * guesses
     total = case.labelled + pseudo
-    each = pseudo / marks.shape[1] / total  # the share of a kind of pseudo-labels in the mean
+    each = pseudo / marks.shape[1] / total  # the weight of each kind of pseudo-label in the mean
     share = case.known / np.maximum(case.known.sum(axis=1, keepdims=True), 1) * (case.labelled / total)
     of_labels = (case.labels * share).sum(axis=1, keepdims=True) + marks.sum(axis=1, keepdims=True) * each
     of_labelled = (case.judged * share).sum(axis=1, keepdims=True) + guesses.sum(axis=1, keepdims=True) * each
@@ -175,7 +178,7 @@ def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
 
 
 def _known(contrasts: Doubles, case: _Case, level: float, everything: float) -> Corrected:
-    """Return the mean of contrasts that need no labels; 0, without a width, if all are 0."""
+    """Return the mean of contrasts that need no labels, with Student's interval; its width is 0 if all are equal."""
     value = float(contrasts.mean())
     (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)
     degrees = effective_clusters(np.bincount(case.clusters).astype(np.float64)) - 1

@@ -99,11 +99,11 @@ def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
 def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
     """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
-    Whole clusters are drawn with replacement, as many as there are (cluster bootstrap: Davison and Hinkley 1997,
-    section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed one,
-    linearised: dividing by the number of drawn questions would give a large cluster that is drawn often less weight.
+    Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley
+    1997, section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed
+    one, linearised: division by the number of drawn questions would reduce the weight of a large cluster drawn often.
     The draws depend only on the number of clusters: all statistics of one set of questions use the same draws.
-    Multiplied in float32: sums are of deviations, so nothing cancels.
+    Float32 is precise enough: the sums are of deviations, so no large numbers cancel.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
     for weights in draws(sums.shape[1], resamples):

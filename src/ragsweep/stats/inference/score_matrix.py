@@ -152,9 +152,9 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
 
-    A missing score counts if the baseline has a score there; without a baseline, if measuring failed or the reason is
-    in ``OWN_REASONS``. Declining an unanswerable question is correct. The baseline's own declined answers get the worst
-    score in the matrix (``fill_declined``).
+    A missing score is replaced if the baseline has a score there; without a baseline, if measuring failed or the reason
+    is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is correct. The
+    baseline's declined answers get the worst score later, in the matrix (``fill_declined``).
     """
     ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()

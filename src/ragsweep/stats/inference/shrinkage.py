@@ -33,7 +33,7 @@ class Groups(NamedTuple):
 
     A division with 0 in ``uppers`` is a single group, stored as the lower one.
     ``kept`` (spreads,) is the share of an observed difference that remains for each spread of the true means;
-    ``shares`` are its means in each group. Arrays of pairs have the upper group first.
+    ``shares`` are the posterior means of ``kept`` in each group. Arrays with two rows have the upper group first.
     """
 
     chances: Doubles  # (divisions,): posterior probability of each
@@ -54,9 +54,9 @@ class Posterior:
 
     means: Doubles
     known: bool
-    ranks: Numbers  # (configs,): from the highest mean; configs with equal scores share a rank
+    ranks: Numbers  # (configs,): 0 is the highest mean; configs with equal scores share a rank
     observed: Doubles  # (ranks,): means minus the mean of all
-    sums: Doubles  # (ranks, clusters): squared distances of two rows are squared standard errors
+    sums: Doubles  # (ranks, clusters): the distance of two rows is the standard error of their difference
     degrees: float
     groups: Groups
 
@@ -72,14 +72,14 @@ class Posterior:
         return float((weights * stdtr(self.degrees, _ratio(gains, errors))).sum())
 
     def expected_gain(self, row: int, other: int) -> float:
-        """Return the expected difference of the true means of ``row`` and ``other``."""
+        """Return the expected true mean of ``row`` minus that of ``other``."""
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: the mean loss, a gain counting as 0.
+        """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0.
 
-        In standard errors, for Student's t with n degrees of freedom and a mean of z: the density at z times
-        (n + z²) / (n - 1), less z times the probability beyond z.
+        In standard errors it is, for a gain of z with errors of Student's t with n degrees of freedom, the density at z
+        times (n + z²) / (n - 1), minus z times the probability beyond z.
         """
         if not self.known:
             return math.nan
@@ -120,11 +120,11 @@ def posterior(matrix: Matrix) -> Posterior:
     The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on how far good
     ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
     and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
-    prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, s being the typical standard
-    error of a mean, and its error is Student's t with the same share of the difference's own variance. The order of the
-    observed means remains. Probabilities of t and of each division follow from the observed means (empirical Bayes:
-    Efron and Morris, Journal of the American Statistical Association 70, 1975). Configs with equal scores on every
-    question count as one.
+    prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is the typical standard
+    error of a mean; the error of the kept difference is Student's t with the same share of the observed difference's
+    variance. The order of the observed means remains. Probabilities of t and of each division follow from the observed
+    means (empirical Bayes: Efron and Morris, Journal of the American Statistical Association 70, 1975). Configs with
+    equal scores on every question count as one.
     """
     better, places = _distinct(matrix.better)
     questions = better.shape[1]
@@ -156,17 +156,17 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else by the spread of the questions' scores."""
+    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else in proportion to the scores' spread."""
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
 
 
 def _errors(sums: Doubles) -> tuple[float, float]:
-    """Return the mean error variance of differences from the overall mean, and the independent share.
+    """Return the mean error variance of differences from the overall mean, and the share of independent errors.
 
-    The effective number of independent errors is the squared trace of their covariance over that of its square
-    (Satterthwaite 1946), which is estimated without the terms of single clusters.
+    The effective number of independent errors is the squared trace of their covariance over the trace of its square
+    (Satterthwaite 1946); the latter is estimated without the terms of single clusters.
     """
     count, clusters = sums.shape
     products = sums @ sums.T if count <= clusters else sums.T @ sums
@@ -180,24 +180,25 @@ def _errors(sums: Doubles) -> tuple[float, float]:
 def _error(sums: Doubles, difference: float) -> float:
     """Return the standard error of a difference, larger if rare large losses may be missing; 0 for mere rounding.
 
-    Hall's monotone transformation of a skewed t statistic (Journal of the Royal Statistical Society B 54, 1992), here
-    applied to its error: the t statistic is multiplied by 1 + u + u² / 3, u being a third of it times the skewness of
-    the mean. Where losses happened not to be drawn the observed skewness is too small, hence ``UNDERSTATED``.
+    Hall's monotone transformation (Journal of the Royal Statistical Society B 54, 1992) multiplies a skewed t statistic
+    by 1 + u + u² / 3, where u is a third of the statistic times the skewness of the mean; here the error is divided
+    instead, by at most 1. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
     """
     error = math.sqrt(float(np.square(sums).sum()))
     if error <= NEGLIGIBLE * abs(difference):
         return 0.0
     skew = UNDERSTATED * float((sums**3).sum()) / error**3
-    shift = max(skew * difference / error / 3, -1.5)  # the square is smallest there
+    shift = max(skew * difference / error / 3, -1.5)  # 1 + u + u² / 3 is smallest at -1.5
     return error / min(1 + shift + shift**2 / 3, 1.0)
 
 
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
     """Return the probable divisions of means (configs,), in descending order, into two groups.
 
-    All subsets of one size are as probable beforehand, and all sizes; those that are not the highest means are not
-    counted. The distance of two groups is normal, with the largest spread. Logarithms of densities are multiplied by
-    the share of errors that is ``independent``. Equal means are never divided; nor are two.
+    A priori all sizes of the upper group are equally probable, and all subsets of one size; only subsets of the highest
+    means are computed. The distance between the groups has a normal prior with the largest of ``SPREADS``. Logarithms
+    of densities are multiplied by the share of errors that is ``independent``. Equal means are never divided, nor are
+    only two configs.
     """
     from scipy.special import gammaln, logsumexp
 
@@ -233,7 +234,7 @@ def _groups(observed: Doubles, variance: float, independent: float, scale: float
 
 
 def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
-    """Return the posterior means of observed ones (means,) of these ranks, given each division: (divisions, means)."""
+    """Return the posterior means of ``observed`` means (means,) with these ranks, by division: (divisions, means)."""
     upper = ranks < groups.uppers[:, None]
     centres = np.where(upper, groups.centres[0][:, None], groups.centres[1][:, None])
     shares = groups.shares[:, :, None]
@@ -241,6 +242,6 @@ def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
 
 
 def _ratio(gains: Doubles, errors: Doubles) -> Doubles:
-    """Divide; without an error, infinite in the direction of the gain, and 0 without gain."""
+    """Divide gains by errors; without an error, infinite in the direction of the gain, or 0 without gain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors > 0, gains / errors, np.where(gains == 0, 0.0, np.copysign(np.inf, gains)))

@@ -36,7 +36,7 @@ def by_slice(
 
     Args:
         matrix: All questions.
-        labels: Name of a label -> its value for each question of the matrix, in that order; "" is no value.
+        labels: Name of a label -> its value for each question of the matrix, in the matrix's order; "" is no value.
         baseline: The row that the others are compared with.
         level: Simultaneous level of all intervals.
         resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
@@ -69,7 +69,7 @@ def by_slice(
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
     """Find the configs that are better than the baseline on average, but seem worse in a slice, both beyond chance.
 
-    In the order of ``slices``. ``rows`` has the row of ``overall`` of each config of a slice; None: they have all rows.
+    They are in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``; None: all rows.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(
@@ -82,12 +82,12 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 
 def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
     p_values = randomisation(differences[:, mask], clusters[mask])
-    p_values[baseline] = math.nan  # no test, and not counted
+    p_values[baseline] = math.nan  # so that Holm's correction does not count the baseline
     return p_values
 
 
 class _Interval(NamedTuple):
-    """The means of one slice's differences with their ends, and the one-sided p-value required for a claim."""
+    """The mean differences of one slice with their intervals, and the one-sided p-value required for a claim."""
 
     means: Doubles
     low: Doubles
@@ -103,7 +103,7 @@ def _exposed(differences: Doubles, clusters: Numbers, part: _Interval, most: tup
 def _intervals(
     differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
 ) -> list[_Interval]:
-    """Bound each slice's means, all together.
+    """Return the intervals of the mean differences of all slices, which hold together.
 
     The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
     """
