@@ -47,6 +47,7 @@ def test_a_part_without_an_option_of_its_own_is_named_by_its_class() -> None:
 
 def test_what_cannot_change_a_score_is_no_factor() -> None:
     assert factors(config(), config(store__path="elsewhere", objective="mrr", plan="false")) == ()
+    assert [one.name for one in factors(config(planner="a"), config(planner="b"))] == ["planner"]  # begins like plan
 
 
 def test_equal_settings_that_computed_something_else_are_a_factor() -> None:

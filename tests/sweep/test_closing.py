@@ -144,6 +144,8 @@ def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     assert found.change == pytest.approx(-0.15)
     error = np.std(noisy(0.7, seed=1) - noisy(0.5), ddof=1) / 10
     assert found.high - found.change == pytest.approx(1.96 * error * 2**0.5)
+    unmeasured = changed(measured("c", 0.4, "holdout"), metrics={})
+    assert holdout_gap([unmeasured, *held], tuned, METRIC) == found
 
 
 def test_gap_is_unknown_where_one_side_lacks_a_config_or_the_first_is_the_best() -> None:

@@ -14,7 +14,7 @@ from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparable import OF_NO_MATTER
+from ragsweep.stats.comparable import changes_scores
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import Command, choices, compose_jobs, read_command
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
@@ -178,7 +178,7 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
     base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
     for name, value in run.parameters.items():
-        moved = now.get(name, value) != value and not name.startswith(OF_NO_MATTER)
+        moved = now.get(name, value) != value and changes_scores(name)
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
     return base or (f"top_k={run.parameters['top_k']}",)  # a case must have an override

@@ -16,7 +16,7 @@ from ragsweep.report.naming import rounded, short_keys, varying_keys, without_nu
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.tables import goodness
 from ragsweep.report.verdict import change, verdict_word
-from ragsweep.stats.comparable import OF_NO_MATTER
+from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MOST_ROWS = 10
@@ -61,7 +61,7 @@ class Column(NamedTuple):
 def settings(result: Result) -> dict[str, str]:
     """Return the settings of a config's overrides that could change a score, as text."""
     lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
-    return {key: result.run.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
+    return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:

@@ -24,7 +24,7 @@ MARGIN = 0.05
 LOSS = 0.005
 """Default of ``recommend.loss``: points of a metric without a unit, else this share of the mean of all configs."""
 TIE = 1e-9
-"""Relative tolerance, of the largest value, within which expected values tie."""
+"""Tolerance, relative to the largest value, within which expected values tie."""
 
 
 class Costs(Protocol):

@@ -1,6 +1,7 @@
 """Decide whether results may be compared, by which metrics, and list the factors in which configs differ."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -14,12 +15,14 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, Run, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
-OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progress", "rerun", "headline", "objective",
-                "partition", "questions.until", "judge.labels", "targets")  # fmt: skip
-"""Parameters that cannot change the score of any question."""
+_NO_SCORE = re.compile(
+    r"(?:baseline|by|name|store|tracking|plan|progress|rerun|headline|objective|partition|questions\.until|judge\.labels"
+    r"|targets)\b"
+)
+"""Matches the parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Config keys that determine the ranking; its address also includes their parts' fingerprints."""
+"""Config keys that determine the ranking; the ranking's address also includes the fingerprints of their parts."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -40,6 +43,11 @@ class Factor:
 
 COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
 """The factor for equal settings whose rankings have different addresses."""
+
+
+def changes_scores(parameter: str) -> bool:
+    """Return whether a parameter can change the score of a question."""
+    return not _NO_SCORE.match(parameter)
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
@@ -67,7 +75,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
     names = sorted({*one.parameters, *other.parameters})
     differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
-    return [name for name in differing if not name.startswith(OF_NO_MATTER)]
+    return [name for name in differing if changes_scores(name)]
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -98,9 +106,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 
 def _varying(results: Sequence[Result]) -> list[str]:
     """List the parameters and parts that differ between configs, a part before its own parameters."""
-    names = dict.fromkeys(
-        name for result in results for name in result.run.parameters if not name.startswith(OF_NO_MATTER)
-    )
+    names = dict.fromkeys(name for result in results for name in result.run.parameters if changes_scores(name))
     varying = {name for name in names if len({result.run.parameters.get(name) for result in results}) > 1}
     parts = {part for name in varying for part in _parents(name)}
     varying |= {part for part in parts if len({_kind(result.run.config, part) for result in results}) > 1}

@@ -31,7 +31,7 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Number of configs compared by slice: the reference and the best means; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs with a declared baseline, whose intervals exclude the best in up to 2.5 % of sweeps."""
+"""Level of all pairs if a baseline is declared: its intervals also exclude the best in up to 2.5 % of sweeps."""
 
 
 def compare_configs(

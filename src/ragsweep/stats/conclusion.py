@@ -17,7 +17,7 @@ from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of a result: the choice is better than the baseline; is the baseline; is neither; no baseline; no choice."""
+"""Kinds of conclusions: the choice is better than the baseline; is the baseline; neither; no baseline; no choice."""
 
 
 class SweepEvidence(NamedTuple):

@@ -13,7 +13,7 @@ LENGTHENING = ("top_k", "context_budget")
 """Keys that only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Prefixes of the metrics that rise with context length (so context_ndcg_exponential is one of them)."""
+"""Prefixes of the metrics that rise with context length (such as context_ndcg_exponential)."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""

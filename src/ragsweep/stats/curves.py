@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.stats.comparable import OF_NO_MATTER
+from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.max_t import max_t_intervals
@@ -69,7 +69,7 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
         value = _number(result.run.parameters.get(parameter, ""))
         known = result.summaries.metrics.get(metric)
         if result.run.state == COMPLETE and known is not None and known.n_scored and not math.isnan(value):
-            rest = {name: text for name, text in result.run.parameters.items() if not name.startswith(OF_NO_MATTER)}
+            rest = {name: text for name, text in result.run.parameters.items() if changes_scores(name)}
             groups[tuple(sorted((name, text) for name, text in rest.items() if name != parameter))][value] = result
     made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
     return [curve for curve in made if curve is not None]

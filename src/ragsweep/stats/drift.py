@@ -21,10 +21,10 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""Tolerances without drift: of a share, of a probability around one half, and a factor."""
+"""Largest deviations that are not drift: of a share, of a probability from one half, and as a factor."""
 
 NOISE = 1e-6
-"""Relative tolerance, of the largest number, for equality: scores of two machines differ by rounding."""
+"""Tolerance for equality, relative to the largest number: scores of two machines differ by rounding."""
 
 ROUNDING = 1e-12
 """Tolerance of a sum of weights."""

@@ -36,7 +36,7 @@ EACH = "each"
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
-"""A two-sided level whose ends are 95 % bounds each."""
+"""Level of a two-sided interval whose ends are one-sided 95 % bounds."""
 
 
 class Condition(NamedTuple):

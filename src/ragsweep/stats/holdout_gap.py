@@ -44,7 +44,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
-    sign = -1.0 if results[0].summaries.metrics[metric].higher_is_better is False else 1.0
+    sign = -1.0 if both[0][1].summaries.metrics[metric].higher_is_better is False else 1.0
     best = max(both, key=lambda pair: sign * pair[0].summaries.metrics[metric].value)
     if best is both[0]:
         return None

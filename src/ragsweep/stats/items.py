@@ -17,7 +17,7 @@ FEWEST = 8
 GOOD = 0.25
 """Share of the configs that count as good."""
 REDUNDANT = 0.98
-"""Correlation over the configs above which two questions on the same document are redundant."""
+"""Correlation over the configs from which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
 """Quantile of 97.5 %."""
 _PRIOR = 2.0

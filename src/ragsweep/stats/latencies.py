@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ragsweep.core.results import Result, Summaries
 
 BUSY = 2.0
-"""Slowness above which a machine is considered busy (docs/measurements.md, "Latency")."""
+"""Slowness from which a machine is considered busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
 """Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages without a probe: their latency is that of the original calls."""
+"""Stages without a probe: their latency is measured on the original calls."""
 
 Flags = NDArray[np.bool_]
 

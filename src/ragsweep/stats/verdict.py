@@ -19,7 +19,7 @@ LIKELY_WORSE: Kind = "likely worse"
 SHOWN_WORSE: Kind = "shown worse"
 
 LIKELY = 0.9
-"""Minimum posterior probability of a better true mean for the verdict "likely better"."""
+"""Posterior probability of a better true mean above which the verdict is "likely better"."""
 
 
 class Beliefs(Protocol):

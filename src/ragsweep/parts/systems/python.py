@@ -121,6 +121,6 @@ class Python:
             raise ValueError(
                 f"it returned {returned!r:.60}; return a text, or a mapping of {needed}, {', '.join(KEYS[1:])}"
             )
-        usage = Usage(1, *(int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out")))
+        tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))
-        return to_response(found, self.refusals, usage, self.thoughts)
+        return to_response(found, self.refusals, Usage(1, tokens_in, tokens_out), self.thoughts)

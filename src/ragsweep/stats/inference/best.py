@@ -18,7 +18,7 @@ PARTITIONS = 20
 """Repetitions of the division into folds, to reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
-"""Means that differ by less than this fraction of the largest number count as tied."""
+"""Means that differ by less than this fraction of the largest mean or score count as tied."""
 
 
 class SelectionBias(NamedTuple):

@@ -20,7 +20,7 @@ Numbers = NDArray[np.int64]
 FEWEST = 10
 """Minimum effective clusters for an estimate of the spread."""
 TAIL = 0.02
-"""The two-sided tail at which degrees of freedom are fitted, between those of one 95 % interval and of many."""
+"""Two-sided tail at which degrees of freedom are fitted: less than for one 95 % interval, more than for many."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum steps."""
 NODES = 768

@@ -25,7 +25,7 @@ STEPS = 50
 UNKNOWN = -1e300
 """The mean of a config without scores: it leads only if no config has any."""
 TIE = 1e-9
-"""Relative tolerance, of the largest score, within which means tie."""
+"""Tolerance, relative to the largest score, within which means tie."""
 
 
 def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:

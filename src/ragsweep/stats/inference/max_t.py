@@ -12,7 +12,7 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 LARGEST = 1e6
-"""Cap of distances in standard errors: keeps all numbers finite."""
+"""Maximum distance in standard errors: keeps all numbers finite."""
 ROUNDING = 1e-5
 """Relative widening of intervals, so that float32 rounding does not exclude 0."""
 

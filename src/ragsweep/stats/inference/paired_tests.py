@@ -12,14 +12,14 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 EXACT = 25
-"""Maximum differing questions for which the rank sum's distribution is enumerated, with ties."""
+"""Maximum number of differing questions for which the rank sum's distribution is enumerated, with ties."""
 FLIPS = 10_000
 FIRST, DOUBT = 0.2, 0.1
-"""The share of the flips that suffices for rows with a p-value above ``DOUBT``."""
+"""``FIRST`` is the share of the flips that suffices for rows with a p-value above ``DOUBT``."""
 TAIL = 1 / (2 * math.erfc(1.0))
-"""3.18: bound of the tail probability of a sum of random signs, relative to a normal sum."""
+"""3.18: upper bound of the tail probability of a weighted sum of random signs, as a multiple of the normal tail."""
 ROUNDING = 1e-6
-"""Relative tolerance, of the sum of sizes, within which sums of signs are equal: they are added up in float32."""
+"""Tolerance, relative to the sum of absolute values, within which signed sums are equal: they are float32 sums."""
 BLOCK = 500
 SEED = 20261123
 

@@ -17,7 +17,7 @@ RESAMPLES = 10_000
 BLOCK = 500
 """Resamples per block, whose arrays fit into the processor's cache."""
 REMEMBERED = 1 << 26
-"""Size limit, in bytes, of cached weights; larger ones are redrawn each time."""
+"""Size limit, in bytes, of cached draws for one number of clusters; larger ones are redrawn each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
 """Spread, relative to the largest number, below which it is mere rounding and counts as 0."""

@@ -21,11 +21,11 @@ NO_SPREAD = 0.04
 ONE_GROUP = 0.2
 """Prior probability that the configs are a single group."""
 TYPICAL = 0.4
-"""Standard deviation of the scores of questions within 0 and 1; ``SPREADS`` scale with that of other metrics."""
+"""Typical standard deviation of scores within 0 and 1; other metrics scale ``SPREADS`` by their own relative to it."""
 UNDERSTATED = 1.5
-"""Factor on the skewness of a lead."""
+"""Factor on the observed skewness of a lead, which is too small if large losses were not drawn."""
 NEVER = 1e-12
-"""Relative probability, to the most probable division, below which a division into two groups is dropped."""
+"""Probability, relative to the most probable division, below which a division is dropped."""
 
 
 class Groups(NamedTuple):
