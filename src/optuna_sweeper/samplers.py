@@ -23,7 +23,7 @@ _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
-    """Raise HydraException for an invalid seed or sampler, for these numbers of objectives and constraints."""
+    """Raise HydraException for settings that are invalid with these numbers of objectives and constraints."""
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: unknown sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
@@ -33,6 +33,8 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
         raise HydraException(f"{where}={name}: supports one objective, got {objectives}; use tpe, gp or nsgaii")
     if name == "cmaes" and constraints:
         raise HydraException(f"{where}={name}: supports no constraints; use tpe, gp or nsgaii")
+    if name != GRID and not {*settings} <= {"name", "seed"}:
+        create_sampler(settings, 0)
 
 
 def seed_of(study: int, draw: int) -> int:

@@ -26,6 +26,7 @@ REFUSED = {
     "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
     "hydra.sweeper.constraints='mrr <= 1'": "hydra.sweeper.constraints: must be a list such as",
     "hydra.sweeper.stop={budget: 3}": "hydra.sweeper.stop.budget: must name a limit (calls, tokens, money)",
+    "+hydra.sweeper.sampler.foo=3": "TPESampler got an unexpected keyword argument 'foo'; remove or correct it",
     "reranker=none,late_interactoin": "late_interaction",
 }
 
@@ -63,11 +64,14 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
         assert text in early[line][1]
     assert not (tmp_path / ".ragsweep" / "study.db").exists()
     done = in_one_process(
-        {"begun": [*typed, "hydra.sweeper.n_trials=2"], "continued": [*typed, "name=mine", "hydra.sweeper.n_trials=3"],
+        {"late": [*typed, "hydra.sweeper.stop={seconds: 1e-6}"],
+         "begun": [*typed, "hydra.sweeper.n_trials=2"],
+         "continued": [*typed, "name=mine", "hydra.sweeper.n_trials=3"],
          "again": [*typed, "hydra.sweeper.n_trials=3"]},
         tmp_path,
     )  # fmt: skip
-    assert {name: status for name, (status, _) in done.items()} == dict.fromkeys(done, 0), done
+    assert {name: status for name, (status, _) in done.items()} == {**dict.fromkeys(done, 0), "late": 1}, done
+    assert "no trial ran, because its time limit is reached: hydra.sweeper.stop.seconds=1e-06" in done["late"][1]
     assert "2/2" in done["begun"][1]
     assert "CHOICE" in done["begun"][1]
     assert "2 of 3 trials are already done" in done["continued"][1]

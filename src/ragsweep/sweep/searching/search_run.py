@@ -199,7 +199,10 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure of the next trial if there is a reason ``why``, else []: a search may end early."""
+        """Return a failure of the next trial if there is a reason ``why`` or no trial: a search may end early."""
+        study = None if recorded or self.elsewhere else read_summary(self._folder(sweep))
+        if study and study.stopped and not study.trials:
+            why = why or f"no trial ran, because {study.stopped}; raise it"
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
