@@ -180,8 +180,8 @@ def _rises(verdict: SweepComparison) -> Statement:
     ]
     by = " or ".join(shown) or "tokens, cost or latency"
     text = (
-        f"A higher {keys} lowers {verdict.metric} on no question, whatever it does to answers: choose {keys} by {by}, or"
-        " set constraints.context_tokens."
+        f"A higher {keys} lowers {verdict.metric} on no question, whatever it does to answers: choose {keys} by {by},"
+        " or set constraints.context_tokens."
     )
     return Statement("", text, {"keys": verdict.rises_with})
 
