@@ -85,19 +85,19 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""What a corpus needs, extrapolated by `python docs/sizing.py` from [measured constants](million.json) by
-        the laws of the last table: `{kept["command"]}` and `python benchmarks/million.py --embed`
-        ({kept["machine"]})."""
+        f"""What a corpus needs, extrapolated by `python docs/sizing.py` with the laws of the last table from
+        [measured constants](million.json) (`{kept["command"]}` and `python benchmarks/million.py --embed`;
+        {kept["machine"]})."""
     )
     yield ""
     for point in (
         "**Bold** figures were measured at that number of chunks.",
-        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. For your
-        own: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are made of processor seconds. Times of a question are upper limits: the machine
-        [did other work](measurements.md#scale).""",
-        f"""One process embeds a chunking and builds an index. {WORKERS} workers divide a sweep over {WORKERS} chunkers
-        and embedders, so that it takes as long as one; `compute=ray` divides a single embedding
+        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. With
+        others: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
+        """Hours are processor time divided by a worker's cores. The time per question is an upper limit: the
+        machine [did other work](measurements.md#scale).""",
+        f"""One process embeds a corpus and builds its index. With {WORKERS} workers, {WORKERS} pairs of chunker and
+        embedder take as long as one; `compute=ray` divides a single embedding
         ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",
         "MB, GB and TB are decimal.",
     ):
@@ -108,7 +108,7 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
 def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
-        f"""Four bytes a number, in one file of the store, which is mapped and never copied whole into memory:
+        f"""Four bytes a number, in one file of the store, which is mapped into memory and never copied whole:
         {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers."""
     )
     yield ""
@@ -121,7 +121,7 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) a second and core. Services: list prices of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) a second on one core. Services: list prices of {tariff["date"]}."""
     )
     yield ""
     yield (
@@ -142,10 +142,10 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
-        """Hours to build come after those of embedding. *Memory to search*: of the process (or server), and mapped from
-        files (the page cache, which workers share). If the machine has less, questions wait for the disk, and the
-        times do not hold. *Disk* is beyond the vectors above, which databases store a second time. pgvector builds
-        many times slower if its graph exceeds `build_memory`. Qdrant was not measured."""
+        """Hours to build are in addition to those of embedding. *Memory to search*: memory of the process (or server) +
+        files mapped into the page cache, which workers share. If the machine has less, questions wait for the disk.
+        *Disk* is in addition to the vectors above, which databases store a second time. pgvector
+        builds many times slower if its graph exceeds `build_memory`. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
@@ -176,10 +176,10 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
-        """Disk grows with n, memory along a line through the smallest and the largest measurement; building and a
-        question by these laws, with default parameters (ivf: 4,096 lists, or one for 39 chunks). *Predicted /
-        measured*: processor time at the largest measured size, from the one before. Training on samples does not
-        grow, so hours of pq and lancedb are upper limits."""
+        """Disk grows with n, the number of chunks; memory along a line through the smallest and the largest measurement;
+        building and a question by these laws, with default parameters (ivf: one list per 39 chunks, up to 4,096).
+        *Predicted / measured*: processor time at the largest measured size, predicted from the next smaller one.
+        Training on samples does not grow, so hours of pq and lancedb are upper limits."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
