@@ -13,7 +13,7 @@ NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 SAME = ("llm", "prompt", "system")
-"""Keys that two configs must share for their difference to be due to the context."""
+"""Keys whose values must be equal in two configs for their difference to be due to the context."""
 
 
 class ContextPair(NamedTuple):
@@ -34,7 +34,10 @@ class Cells(NamedTuple):
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair every answering config with the retrieval-free config of the same generator and questions."""
+    """Pair each config that retrieves with the config that answers the same questions without context.
+
+    The two must agree in the keys of ``SAME``. Configs without such a counterpart, or without answers, are left out.
+    """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
     pairs = []
@@ -49,7 +52,7 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
 
 
 def success_of(result: Result) -> Success:
-    """Return a config's success rule, or the default."""
+    """Return a config's success rule, with defaults for missing keys."""
     given = result.run.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
     known = result.summaries.metrics.get(metric)
