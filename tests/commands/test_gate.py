@@ -374,7 +374,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
         "ndcg_at_10=5% is a share of a mean, which": [*options, "--margin", "ndcg_at_10=5%"],
         "--sequential and --each": [*options, *margin, "--each"],
         "--sequential and --questions": [*options, *margin, *listed(tmp_path, "q1")],
-        "2 must be smaller than the metric's range, 1": [*options, "--margin", "ndcg_at_10=2"],
+        r"smaller than the metric's range \(1\), got 2": [*options, "--margin", "ndcg_at_10=2"],
         "context_tokens has no bounds": [*unbounded, "--margin", "context_tokens=5"],
         "the bounds of ndcg_at_10 are unknown": [*undefined, *margin],
         "rerun it with partition=all": [*part, *margin],

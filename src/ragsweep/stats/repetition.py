@@ -20,12 +20,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class VarianceShares:
-    """The shares of the variance of a mean (or a mean difference), which add up to 1, and the effect of doubling each.
+    """The sources of the variance of a mean (or a mean difference), as shares that add up to 1.
 
-    ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if every answer was sampled once.
-    ``judge``: due to the judge's noise; NaN if each answer was judged once, in which case the judge's noise counts as
-    the answers'. ``twice_*`` are the widths of the interval after doubling, relative to its current width. For a config
-    with one repetition the answers' noise counts as the questions', and the effect of repetitions is unknown.
+    ``questions`` is due to the choice of questions. ``answers`` is due to their sampling; NaN if every answer was
+    sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the judge's
+    noise counts as the answers'. ``twice_*`` are the widths that the interval would have after doubling the number of
+    questions, repetitions or judge's samples, relative to its current width. For a config with one repetition the
+    answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -38,7 +39,7 @@ class VarianceShares:
     twice_samples: float  # of the judge; NaN where it judged once
 
     def __str__(self) -> str:
-        """Describe the shares in a sentence."""
+        """Describe the shares, and the effects of doubling, in a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
         once = math.isnan(self.answers)
         parts = [f"{self.questions:.0%} is from questions" + (" and their answers, drawn once" if once else "")]
@@ -141,7 +142,7 @@ def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
 
 
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
-    """Estimate the variance of each question's difference from its repetitions: (questions, 3) components.
+    """Estimate three components of the noise of each question's mean (or difference), as (questions, 3).
 
     The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
     the mean. The second and third differ because repetitions with the same text share a judgement, and so its error.
@@ -167,10 +168,10 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 
 
 def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
-    """Return the quadratic form that estimates the variance of a mean difference, and the scores' weights in it.
+    """Return the quadratic form F that estimates the variance of a mean difference, and the scores' weights in it.
 
-    With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance between
-    their common repetitions, each times its factor in the variance of the difference of the configs' means.
+    For the scores x of all known repetitions, x' F x is the sum over pairs of configs of the covariance between their
+    common repetitions, each times its factor in the variance of the difference of the configs' means.
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]

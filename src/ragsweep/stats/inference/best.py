@@ -36,7 +36,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean, the first on a tie (without questions, the first row)."""
+    """Return the row with the best mean: the first of tied rows, and the first of all rows without questions."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)
@@ -74,7 +74,7 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 
 
 def _gap(better: Doubles, fold: Numbers) -> float:
-    """Return how much worse the best config of nine folds is on the tenth: the mean over folds, by their size.
+    """Return how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size.
 
     A fold's mean is its sum of weighted scores over its number of questions, not over its sum of weights: so components
     that all configs share cancel over folds of equal size.
@@ -111,7 +111,7 @@ def _folds(matrix: Matrix) -> list[Numbers] | None:
 
 
 def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:
-    """Assign the clusters, largest first, to the fold with the fewest questions."""
+    """Assign each cluster, in order of decreasing size, to the fold that has the fewest questions so far."""
     shuffled = generator.permutation(len(sizes))
     if sizes.max() == 1:
         dealt = np.empty(len(sizes), dtype=np.int64)

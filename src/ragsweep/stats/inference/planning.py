@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
+    """A planned golden set: its questions, its source documents (``clusters``), and the comparisons with one config."""
 
     questions: int
     clusters: int
@@ -83,8 +83,8 @@ def check_design(design: Design) -> None:
     if design.clusters < FEWEST:
         option = "--clusters" if design.clusters < design.questions else "--questions"
         raise ConfigError(
-            f"{option}: {design.clusters} are too few to show any difference; plan at least {FEWEST} source documents,"
-            " with at least one question each"
+            f"{option}: at least {FEWEST} source documents, with at least one question each, are needed to show any"
+            f" difference, got {design.clusters:,}"
         )
 
 

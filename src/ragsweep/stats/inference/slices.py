@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 SMALL = 20
 """Slices with fewer questions are marked: they detect only large differences."""
 WORK = 20_000_000_000
-"""Maximum multiplications for the intervals of all slices; beyond it, fewer resamples, at least 1,000."""
+"""Maximum number of multiplications for the intervals of all slices; beyond it there are fewer resamples."""
 
 
 def by_slice(
