@@ -1,4 +1,4 @@
-"""The outcomes of answers: by kind of question, with and without context, and by confidence."""
+"""The outcomes of answers by kind of question, with and without context, and by confidence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ SAME = ("llm", "prompt", "system")
 
 
 class ContextPair(NamedTuple):
-    """One config, compared with the config that answers without context."""
+    """A config, and its comparison with the config that answers without context."""
 
     base: Result
     result: Result
@@ -77,7 +77,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curve of every config whose generator reports its confidence, by the config's name."""
+    """Map the name of each config whose generator reports its confidence to the config's abstention curve."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

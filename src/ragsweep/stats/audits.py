@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FEWEST = 3
-"""Minimum surplus of the hybrid's losses over its wins, in questions, for an insignificant lead of a leg to count."""
+"""Minimum surplus of questions that the hybrid loses for a leg's lead to be reported although chance may explain it."""
 LEAST = 0.1
 """Minimum difference of means for a leg's lead to be reported although chance may explain it."""
 

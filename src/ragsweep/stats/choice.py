@@ -63,8 +63,8 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is ``best``, unless a cheaper config or the declared baseline is preferred, whose expected loss against
-    ``best`` must be below ``loss``; None if no config is within the ``limits``. ``cost`` names the cost for which a
+    ``row`` is ``best``, or a cheaper config or the declared baseline, which are preferred if their expected loss
+    against ``best`` is below ``loss``; None if no config is within the ``limits``. ``cost`` names the cost for which a
     cheaper config was preferred, else "". ``losses`` is the effect of rare losses on the choice's lead over the
     baseline.
     """

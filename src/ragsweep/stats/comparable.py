@@ -30,14 +30,14 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or a whole part; a value is "" if that config lacks it."""
+    """A difference between two configs in one parameter or a whole part; ``before`` or ``after`` is "" if absent."""
 
     name: str
     before: str
     after: str
 
     def __str__(self) -> str:
-        """Format it as a change: ``top_k 5 -> 10``."""
+        """Format the factor as a change: ``top_k 5 -> 10``."""
         return f"{self.name} {self.before or '-'} -> {self.after or '-'}"
 
 
@@ -84,8 +84,8 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    If a part is replaced, only those of its parameters count that vary within one option. Such a parameter is a factor
-    of its own if every config has it; otherwise it is appended to the part's value, as in ``hybrid_rrf k=20``.
+    If a part is replaced, only parameters that vary within one of its options count. Such a parameter is a factor of
+    its own if every config has it; otherwise it is appended to the part's value, as in ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -256,7 +256,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return a list of values for each label: one per question in ``questions``, "" if the question has none."""
+    """Return, for each label, its value for every one of the questions; "" for a question without the label."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {

@@ -31,7 +31,7 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs with a declared baseline, whose own intervals exclude the best config in another 2.5 % at most."""
+"""Level of all pairs if a baseline is declared, whose intervals may exclude the best in a further 2.5 % of sweeps."""
 
 
 def compare_configs(

@@ -57,7 +57,7 @@ class SweepConclusion:
 
     @property
     def kind(self) -> str:
-        """The kind of the result: ``BETTER``, ``KEEP``, ``UNDECIDED``, ``CHOICE`` or ``NONE``."""
+        """The kind of the conclusion: ``BETTER``, ``KEEP``, ``UNDECIDED``, ``CHOICE`` or ``NONE``."""
         found = self.deciding
         if not isinstance(found, SweepComparison) or found.choice.row is None:
             return NONE

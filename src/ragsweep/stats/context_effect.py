@@ -61,7 +61,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The rule by which a score solves its question: it is at least the threshold, or at most if lower is better."""
+    """The rule for a solved question: its score must be at least, or if lower is better at most, the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5

@@ -42,7 +42,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another one, if that can only raise the metric."""
+    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -55,8 +55,8 @@ def _lengths(run: Run) -> list[float]:
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
     """Return how much longer the context of ``after`` is than that of ``before``, if this may explain a higher metric.
 
-    None if the metric does not rise with the length, the length was not measured or grew by a factor below ``LONGER``,
-    or neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    None if the metric does not rise with the length, if the length was not measured or grew by a factor below
+    ``LONGER``, or if neither chunking nor ``top_k`` nor ``context_budget`` differs.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None

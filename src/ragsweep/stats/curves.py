@@ -23,8 +23,8 @@ FEWEST = 3
 class Point:
     """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often it is ``chosen``.
 
-    ``chosen`` is the share of training sets (nine tenths of the questions, clusters whole) in which this value has the
-    best mean; NaN with fewer than ten clusters.
+    ``chosen`` is the share of training sets (nine tenths of the questions, in whole clusters) in which this value has
+    the best mean; NaN with fewer than ten clusters.
     """
 
     value: float

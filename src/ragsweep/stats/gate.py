@@ -76,7 +76,7 @@ class Check:
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
     the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
     judge's scores alone, and ``labels`` the number of labels of the config with the fewest. ``lost`` describes the
-    questions that do not pass one by one.
+    questions that do not pass a check question by question.
     """
 
     condition: Condition

@@ -69,7 +69,7 @@ class MatchedLabels:
         """Return the labels of ``rows`` on the questions flagged by ``among`` (rows, questions); NaN elsewhere.
 
         Shared labels of a source count for a config only if all of the config's answers to the source's questions are
-        labelled. Otherwise the answers that count would be those that equal a labelled one: no random sample.
+        labelled. Otherwise only answers that equal a labelled one would count, and these are not a random sample.
         """
         found = self.own[list(rows)].copy()
         for place, row in enumerate(rows):

@@ -21,7 +21,7 @@ class Calibration:
 
     ``kappa`` compares passes and fails, ``weighted_kappa`` the scores (with quadratic weights). ``passed`` is the share
     of all verdicts that pass, ``corrected_passed`` this share corrected for the judge's errors. ``mean`` is the mean
-    score, ``corrected_mean`` the mean corrected by the labels, NaN if these are not on the metric's scale.
+    score, ``corrected_mean`` the mean corrected by the labels; NaN if these are too few, or not on the metric's scale.
     """
 
     metric: str

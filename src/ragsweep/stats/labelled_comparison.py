@@ -160,7 +160,7 @@ def _correct(
 
 
 def _fewest(found: Sequence[Corrected]) -> int:
-    """Return the number of labels of the config with the fewest; pairs with identical answers need and count none."""
+    """Return the fewest labels of any config; a pair without labels is ignored, as its answers are identical."""
     return min((one.labels for one in found if one.labels), default=0)
 
 

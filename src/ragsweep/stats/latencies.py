@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BUSY = 2.0
 """Slowness from which a machine is considered busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
-"""Factor by which each interval is widened: the processor's speed alone varies by 1.6 (docs/measurements.md)."""
+"""Factor by which each interval is widened; the processor alone varies by a factor of 1.6 (docs/measurements.md)."""
 LEAST_MS = 1.0
 """In milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})

@@ -81,12 +81,12 @@ class _Repetitions(NamedTuple):
 def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
     """Split the variance of a config's mean, or of the difference of two; None if nothing is repeated or varies.
 
-    Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
-    + var(judge) / (R S), over the number of questions, with R repetitions and S samples of the judge (Searle, Casella
-    and McCulloch, Variance Components, 1992, section 3.6). The second term is the variance between the repetitions of a
-    question minus the judge's part in it, the third the variance between samples, and the first is the remainder;
-    negative estimates become 0. Each question's noise counts by its squared weight. Repetitions of both configs are
-    paired by number, as they share seeds and, where the context is the same, answers.
+    The shares are from the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
+    1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster) is
+    var(questions) + var(answers) / R + var(judge) / (R S), over the number of questions. The second term is the
+    variance between the repetitions of a question minus the judge's part in it, the third the variance between samples,
+    and the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
+    Repetitions of both configs are paired by number, as they share seeds and, where the context is the same, answers.
 
     Args:
         results: The result of one config, or of two, the baseline first.

@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 FOLDS = 10
 PARTITIONS = 20
-"""Repetitions of the division into folds, to reduce the dependence on a single division."""
+"""Number of divisions into folds; several of them reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
 """Means that differ by less than this fraction of the largest mean or score count as tied."""
@@ -46,9 +46,9 @@ def winner(matrix: Matrix) -> int:
 def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
-    The questions are divided into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the
-    bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the bias
-    on all questions is smaller by this factor than on nine tenths of them.
+    The questions are divided into ten folds of whole clusters. The best config of nine folds is scored on the tenth:
+    the bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the
+    bias on all questions is smaller by this factor than on nine tenths of them.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -99,9 +99,10 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 
 
 def _folds(matrix: Matrix) -> list[Numbers] | None:
-    """Divide the questions into ten folds of similar size, clusters whole, in twenty ways; None with too few clusters.
+    """Divide the questions in twenty ways into ten folds of whole clusters; None with too few clusters.
 
-    A cluster with a third of the questions would make a fold of that size, which the other folds cannot represent.
+    The folds have similar sizes. A cluster with a third of the questions would make a fold of that size, which the
+    other folds cannot represent.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None

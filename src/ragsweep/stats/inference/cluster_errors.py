@@ -24,7 +24,7 @@ TAIL = 0.02
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
-"""Nodes of the integral; its error is below 1e-6 for the layouts of the tests."""
+"""Number of nodes of the integral, whose error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
 """Digits of a correlation: more than the estimate's accuracy, and few enough to cache derived values."""
 KINDS = 40
@@ -37,7 +37,7 @@ def effective_clusters(sizes: Doubles) -> float:
 
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
-    """Return whether there are enough clusters to estimate a spread; ``clusters`` has each question's, from 0."""
+    """Return whether there are enough clusters to estimate a spread; ``clusters`` has the cluster of each question."""
     return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
@@ -83,10 +83,10 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     For weighted questions a cluster's size is the sum of its weights, and ``squares`` the sum of their squares.
 
     A cluster's factor is the variance of its sum over the expected square of its sum of deviations: CR2 for a mean
-    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The degrees of freedom
-    are those of the Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for independent
-    scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are G / (G - 1) and
-    the degrees G - 1.
+    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
+    freedom are those of Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for
+    independent scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are
+    G / (G - 1) and the degrees G - 1.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares

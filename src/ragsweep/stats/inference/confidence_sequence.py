@@ -21,7 +21,7 @@ STAKES = (0.3, 0.6, 0.9)
 LARGEST_STAKE = 0.9
 """Largest share of the capital that a cluster can lose, regardless of its size."""
 STEPS = 50
-"""Bisections to find a bound: its error is the range of the differences times 2^-50."""
+"""Number of bisections that find a bound; its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
 """The mean that stands for a config without scores, which leads only if no config has any."""
 TIE = 1e-9
@@ -52,7 +52,7 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
         sizes: The number of differences in each sum, or the sum of their weights, none of which is above 1. A size of 0
         leaves the capital unchanged.
-        margin: In the unit of the differences, above -spread.
+        margin: The margin in the unit of the differences; it must be above -spread.
         spread: The metric's highest value minus its lowest: a difference lies in [-spread, spread].
     """
     won = (sums - margin * sizes) / (spread + margin)

@@ -158,7 +158,8 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights of the model's coefficients in an effect.
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
-    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors cancel: 0.
+    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors have the
+    weight 0, because they cancel.
     """
     weights = []
     for column in design.columns:

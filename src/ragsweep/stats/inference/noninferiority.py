@@ -26,7 +26,7 @@ FEW_DIFFER = "very few questions differ: a large loss on a few others may be uns
 UNSEEN = "very few questions differ against the candidate: large losses on a few others may be unseen"
 UNSEEN_GAINS = "very few questions differ for the candidate: large gains on a few others may be unseen"
 SPARSE = 30
-"""If fewer questions differ, a normal approximation underestimates rare and large losses."""
+"""Number of differing questions below which a normal approximation underestimates rare and large losses."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, clusters whole; the bounds are Student's t (one side of Schuirmann's test, 1987). A relative
-    margin is a share of the baseline's mean: each question's slack is then candidate - (1 - margin) x baseline, or
-    (1 + margin) x baseline - candidate if less is better, so that the baseline's own uncertainty counts (Laster and
-    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end includes one more question,
-    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If no
-    question differs, the share of questions that might differ is bounded by the rule of three
-    (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
-    and the loss of each by the largest possible one. For scores within 0 and 1, a pass must survive one more cluster on
-    which everything is lost (see ``rare_losses``), and a fail one on which everything is won; if ten or more clusters
-    contradict it, the studentised bootstrap may confirm it instead. With fewer than ten effective clusters the gate is
-    inconclusive.
+    Questions are paired, and clusters count as a whole; the bounds are from Student's t (one side of Schuirmann's test,
+    1987). A relative margin is a share of the baseline's mean: each question's slack is then
+    candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
+    baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions
+    differ, each end includes one more question, off by the largest observed difference (in the spirit of Agresti and
+    Min, Statistics in Medicine 24, 2005). If no question differs, the share of questions that might differ is bounded
+    by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and
+    Lippman-Hand, JAMA 249, 1983), and the loss of each by the largest possible one. For scores within 0 and 1, a pass
+    must survive one more cluster on which everything is lost (see ``rare_losses``), and a fail one on which everything
+    is won; if ten or more clusters contradict the decision, the studentised bootstrap may confirm it instead. With
+    fewer than ten effective clusters the gate is inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.

@@ -156,7 +156,7 @@ def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
 
 
 def _all_signs(clusters: int) -> NDArray[np.float32]:
-    """Return every combination of signs: (clusters, 2 ** clusters)."""
+    """Return every combination of signs, as (clusters, 2 ** clusters)."""
     bits = np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1
     return np.asarray(bits * 2 - 1, dtype=np.float32)
 

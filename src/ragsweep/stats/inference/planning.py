@@ -91,9 +91,9 @@ def check_design(design: Design) -> None:
 def detectable(spread: float, correlation: float, design: Design) -> float:
     """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
 
-    It is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared among the
-    comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the variance of a
-    mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
+    The difference is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared
+    among the comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the
+    variance of a mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
     """
     factor = sum(
         student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)

@@ -32,10 +32,11 @@ MOST = 1e9
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
-    It is (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation
-    Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the factor is then found
-    by simulation from the differences of the config with the median error. For a comparison of many configs, ``level``
-    is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
+    The effect is (t_{1 - alpha/2} + t_power) standard errors, which are by cluster, as are the degrees of freedom
+    (Bloom, Evaluation Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the
+    factor is then found by simulation from the differences of the config with the median error. For a comparison of
+    many configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
+    :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -114,7 +115,7 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
-    It is above .95, because all intervals hold together: the more there are, the larger a difference must be.
+    The level is above .95, because all intervals hold together: the more there are, the larger a difference must be.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -122,10 +123,10 @@ def each_level(differences: Differences) -> float:
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
-    """Return the level of each comparison with one baseline so that all ``comparisons`` hold together at ``level``.
+    """Return the level that each comparison with one baseline needs for all of them to hold together at ``level``.
 
-    Assumes equal errors and a correlation of 1/2 for all differences, which holds if the scores of all configs are
-    equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
+    All differences are assumed to have equal errors and a correlation of 1/2, which is true if the scores of all
+    configs are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
     """
     from scipy.optimize import brentq
 
