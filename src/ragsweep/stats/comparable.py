@@ -147,8 +147,8 @@ def check_same_questions(one: Result, other: Result) -> None:
                 for result, digest in zip((one, other), digests, strict=True)
             )
             raise InputError(
-                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the baseline"
-                f" again on the same {what}"
+                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the first"
+                f" config again on the {what} of the second"
             )
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]

@@ -74,7 +74,7 @@ def compare_configs(
         if not result.summaries.metrics[metric].n_scored
     ]
     if len(scored) < 2:
-        return NoComparison(f"{metric} was measured for only one config: there is nothing to compare it with")
+        return NoComparison(f"{metric} was measured for only one config, so there is nothing to compare it with")
     partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
@@ -182,11 +182,11 @@ def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dic
 def _reason_incomparable(results: Sequence[Result]) -> str:
     """Return why configs cannot be compared at all; "" if they can."""
     if not results:
-        return "no config was evaluated: there is nothing to compare"
+        return "no config was evaluated, so there is nothing to compare"
     if len(results) == 1:
-        return "only one config was evaluated: there is nothing to compare it with"
+        return "only one config was evaluated, so there is nothing to compare it with"
     if len({result.run.dataset.golden_digest for result in results}) > 1:
-        return "the configs have different questions: nothing is compared; sweep over one golden set"
+        return "the configs have different questions, so they cannot be compared; sweep over one golden set"
     return ""
 
 
