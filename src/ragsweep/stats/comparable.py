@@ -200,9 +200,11 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     comparable = [name for name in shared if not reason_incomparable(results, name)]
     for name in wanted or ():
         if name not in shared:
-            raise ConfigError(f'no metric "{name}" was measured in all compared runs{nearest(name, shared)}')
+            way = nearest(name, shared) or "; run all of them again with the same metrics"
+            raise ConfigError(f'no metric "{name}" was measured in all compared runs{way}')
         if reason := reason_incomparable(results, name):
-            raise ConfigError(f"{name}: {reason}{nearest(name, comparable)}")
+            way = nearest(name, comparable) or "; run all of them again with another metric"
+            raise ConfigError(f"{name}: {reason}{way}")
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
         raise InputError(
@@ -234,7 +236,8 @@ def check_scored(result: Result, metrics: Iterable[str]) -> None:
     for metric in metrics:
         if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
             usable = [name for name in result.summaries.metrics if not reason_incomparable([result], name)]
-            raise InputError(f"{metric}: {reason}; choose a metric with scores{nearest('', usable)}")
+            way = f"choose a metric with scores{nearest('', usable)}" if usable else "run both with another metric"
+            raise InputError(f"{metric}: {reason}; {way}")
 
 
 def _unscored(result: Result, metric: str) -> str:
