@@ -152,7 +152,7 @@ def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: p
     options = [*pair(tmp_path, [0.5] * 39 + [-0.03]), "--margin", "ndcg=.02", "--each"]
     assert decided(tmp_path, *options, *listed(tmp_path, "q1", "q2"))[0] == 0
     status, _, (check,) = decided(tmp_path, *options, *listed(tmp_path, "q1", "q39"))
-    assert (status, check["note"]) == (1, "1 worse by more: q39 -0.03")
+    assert (status, check["note"]) == (1, "1 worse by more than the margin: q39 -0.03")
     assert "q39" in capsys.readouterr().out
     assert decided(tmp_path, *options)[0] == 1
     assert decided(tmp_path, *options[:-3], "--margin", "ndcg=.04", "--each")[0] == 0
@@ -162,7 +162,7 @@ def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
     before = drawn(0.5)
     options = named(tmp_path, scored({"ndcg": before}), scored({"ndcg": [*before[:39], float("nan")]}))
     status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02", "--each")
-    assert (status, check["note"][:21]) == (1, "1 worse by more: q39 ")
+    assert (status, check["note"][:37]) == (1, "1 worse by more than the margin: q39 ")
     assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
 
 
@@ -320,7 +320,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
 
 def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
     (run,) = record(tmp_path, scored({"latency_ms": drawn(5)}))
-    with pytest.raises(ConfigError, match="less of it is better; bound it by --at-most"):
+    with pytest.raises(ConfigError, match="a lower value is better; bound it with --at-most"):
         gate(["--candidate", run, "--path", str(tmp_path), "--at-least", "latency_ms=3"])
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
 
@@ -374,7 +374,7 @@ def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
         "ndcg_at_10=5% is a share of a mean, which": [*options, "--margin", "ndcg_at_10=5%"],
         "--sequential and --each": [*options, *margin, "--each"],
         "--sequential and --questions": [*options, *margin, *listed(tmp_path, "q1")],
-        "2 must be smaller than the metric's range, 1": [*options, "--margin", "ndcg_at_10=2"],
+        r"smaller than the metric's range \(1\), got 2": [*options, "--margin", "ndcg_at_10=2"],
         "context_tokens has no bounds": [*unbounded, "--margin", "context_tokens=5"],
         "the bounds of ndcg_at_10 are unknown": [*undefined, *margin],
         "rerun it with partition=all": [*part, *margin],

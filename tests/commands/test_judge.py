@@ -103,7 +103,7 @@ def test_a_wrong_command_is_one_line() -> None:
 
 
 def test_labels_without_verdicts_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none of the 1 labelled questions has a verdict"):
+    with pytest.raises(InputError, match="no labelled question has a verdict"):
         measure("m", {"a": 1.0}, {"b": 1.0}, 0.5)
     labels = written(tmp_path / "l.jsonl", [{"question_id": "b", "metric": "ragas_faithfull", "label": 1}])
     given = written(tmp_path / "v.jsonl", [{"question_id": "b", "metric": FAITHFUL, "value": 1}])
@@ -173,7 +173,7 @@ def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: 
     assert found["n_compared"] + sum(found["missing"].values()) == found["n_labels"]
     assert judge(["calibrate", str(tmp_path / "labels.jsonl"), *source]) == 0
     assert f"2 truncated, 1 malformed, 1 {unknown}" in " ".join(capsys.readouterr().out.split())
-    with pytest.raises(InputError, match=r"none of the 3 labelled questions has a verdict: 2 truncated, 1 malformed$"):
+    with pytest.raises(InputError, match=r"no labelled question has a verdict: 2 truncated, 1 malformed; label"):
         judge(["calibrate", written(tmp_path / "failed.jsonl", rows[2:5]), *source])
 
 

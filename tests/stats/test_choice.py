@@ -153,7 +153,7 @@ def test_no_config_within_the_limits_is_no_choice_beside_the_best_without_them()
 
 
 def test_a_limit_on_what_is_no_cost_is_refused() -> None:
-    with pytest.raises(InputError, match=r"constraints\.latency_p95: not a cost.*latency_p95_ms"):
+    with pytest.raises(InputError, match=r"constraints\.latency_p95: is not a cost.*latency_p95_ms"):
         chosen(drawn(0.5, 0.6), latency_p95=3)
 
 

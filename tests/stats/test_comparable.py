@@ -65,7 +65,7 @@ def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
 def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
     one = config()
     for name, what in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):
-        with pytest.raises(InputError, match=f"rebaseline: the {what} of .* run the baseline again"):
+        with pytest.raises(InputError, match=f"rebaseline: the {what} of .* run the first config again"):
             check_same_questions(one, changed(one, dataset=replace(FACTS, **{name: "e" * 64})))
     with pytest.raises(InputError, match=r"rebaseline: evidence\.threshold is 0\.5 .* and 0\.8"):
         check_same_questions(config(evidence__threshold="0.5"), config(evidence__threshold="0.8"))

@@ -219,13 +219,13 @@ def test_slices_of_the_reference_and_the_best_are_compared() -> None:
 
 
 def test_reason_is_given_where_nothing_is_compared() -> None:
-    assert "one config" in refused(one_metric("a", noisy(0.5)))
+    assert "only one config" in refused(one_metric("a", noisy(0.5)))
     assert "different questions" in refused(one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6), golden="h"))
     undirected = one_metric("a", noisy(0.4), direction=None), one_metric("b", noisy(0.6), direction=None)
     assert refused(*undirected) == f"{METRIC} is not compared: it has no better direction"
     first, second = noisy(0.4), noisy(0.4)
     first[:50] = second[50:] = math.nan
-    assert "no question was scored" in refused(one_metric("a", first), one_metric("b", second))
+    assert "no question has a score" in refused(one_metric("a", first), one_metric("b", second))
     assert "no config was evaluated" in refused(one_metric("a", noisy(0.5), state="DROPPED"))
     both = [partial(one_metric(name, noisy(0.5)), METRIC) for name in "ab"]
     assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)

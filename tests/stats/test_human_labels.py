@@ -14,9 +14,9 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
-from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
+from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels, reason_uncorrected
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.prediction_powered import prediction_powered
+from ragsweep.stats.inference.prediction_powered import Corrected, prediction_powered
 from ragsweep.stats.inference.score_matrix import score_matrix
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
 from support.matrices import matrix
@@ -37,7 +37,7 @@ SECOND = answered("b", ["same", "u", "v", "w"])
 def test_a_label_without_run_or_answer_counts_for_no_answer_that_differs() -> None:
     found = matched([label(0), label(1)], FIRST, SECOND)
     assert np.isnan(found.of((0, 1), ALL)).all()  # the one that fits was selected by being the same
-    assert "1 name neither run nor answer" in found.why_unused()
+    assert "of 2 labels, these are unused: 1 with neither run nor answer" in found.why_unused()
     assert matched([label(0), label(1)], FIRST).of((0,), ALL)[0, :2].tolist() == [1, 1]
 
 
@@ -56,7 +56,8 @@ def test_an_answer_names_its_config_whatever_its_whitespace_and_a_stale_one_none
     assert found.of((0, 1), ALL)[:, 1].tolist() == [1, 0]
     stale = matched([label(1, run="a", answer="old")], FIRST, SECOND)
     assert np.isnan(stale.of((0, 1), ALL)).all()
-    assert "an answer that none of these configs gave" in stale.why_unused()
+    assert "of 1 label, these are unused: 1 for an answer that was not given" in stale.why_unused()
+    assert "label more answers" in stale.way_out()
     part = matched([label(1, answer="x"), label(2, answer="v")], FIRST, SECOND)
     assert np.isnan(part.of((0, 1), ALL)).all()  # each config's labels were selected by whose answer they are
 
@@ -66,6 +67,12 @@ def test_equal_answers_from_other_contexts_are_other_cases() -> None:
     assert np.isnan(matched([label(0, run="a")], FIRST, other).of((1,), ALL)).all()
     assert matched([label(0, answer="same")], FIRST, other).unused
     assert matched([label(0, run="a")], FIRST, SECOND).of((1,), ALL)[0, 0] == 1
+
+
+def test_labels_that_are_enough_but_on_one_document_need_others() -> None:
+    found = Corrected(np.nan, np.nan, np.nan, 0.5, np.nan, labels=12)
+    assert "10 are needed" not in reason_uncorrected(matched([], FIRST), found, M)
+    assert "on one source document" in reason_uncorrected(matched([], FIRST), found, M)
 
 
 def test_a_run_that_names_two_configs_is_refused() -> None:

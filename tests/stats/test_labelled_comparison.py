@@ -107,7 +107,7 @@ def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_th
     found = corrected(results, [one for one in labels if one.run == "b"])
     assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
     assert not found.corrections
-    assert "is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(found)
+    assert "not corrected by labels: the config with the fewest labels of ragas_faithfulness has 0" in lines(found)
     other = corrected(results, [one._replace(metric="mrr") for one in labels])
     assert lines(other) == lines(judged)
 

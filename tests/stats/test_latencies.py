@@ -73,8 +73,8 @@ def test_busy_machine_is_named_once_on_the_screen() -> None:
     results = [timed(1, 2, 3), changed(timed(1, 2, 3, slow=3.9), name="b")]
     (line,) = remedies(results).items
     assert line.text == (
-        "latency_p95_ms of 1 of 2 configs was measured while the machine was busy: 3.9 x slower than a quiet probe;"
-        " rerun=true measures it again."
+        "latency_p95_ms of 1 of 2 configs was measured while the machine was busy: 3.9 x slower than on an idle"
+        " machine; rerun=true measures it again."
     )
     assert busy_sentence(results[:1], P95) == ""
     assert busy_sentence(results[1:], P95).startswith("latency_p95_ms was measured while the machine was busy: 3.9 x")

@@ -1,4 +1,4 @@
-"""The outcomes of answers: by kind of question, with and without context, and by confidence."""
+"""The outcomes of answers by kind of question, with and without context, and by confidence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 SAME = ("llm", "prompt", "system")
-"""Keys that two configs must share for their difference to be due to the context."""
+"""Keys whose values must be equal in two configs for their difference to be due to the context."""
 
 
 class ContextPair(NamedTuple):
-    """One config, compared with the config that answers without context."""
+    """A config, and its comparison with the config that answers without context."""
 
     base: Result
     result: Result
@@ -34,7 +34,10 @@ class Cells(NamedTuple):
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair every answering config with the retrieval-free config of the same generator and questions."""
+    """Pair each config that retrieves with the config that answers the same questions without context.
+
+    The two must agree in the keys of ``SAME``. Configs without such a counterpart, or without answers, are left out.
+    """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
     pairs = []
@@ -49,7 +52,7 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
 
 
 def success_of(result: Result) -> Success:
-    """Return a config's success rule, or the default."""
+    """Return a config's success rule, with defaults for missing keys."""
     given = result.run.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
     known = result.summaries.metrics.get(metric)
@@ -74,7 +77,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curve of every config whose generator reports its confidence, by the config's name."""
+    """Map the name of each config whose generator reports its confidence to the config's abstention curve."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

@@ -1,23 +1,23 @@
-"""Checks of the recommended config beyond the deciding metric, as data."""
+"""Checks beyond the deciding metric, as data: of hybrids against their legs, and of the recommended config."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 FEWEST = 3
-"""Minimum surplus of the hybrid's losses over its wins, in questions, for a slice to be reported."""
+"""Minimum surplus of questions that the hybrid loses for a leg's lead to be reported although chance may explain it."""
 LEAST = 0.1
-"""Minimum difference of means for a slice to be reported although chance may explain it."""
+"""Minimum difference of means for a leg's lead to be reported although chance may explain it."""
 
 
 @dataclass(frozen=True)
 class LegComparison:
-    """A hybrid minus one of its legs, on all questions or on one slice, in plain data.
+    """A hybrid compared with one of its legs, on all questions or on one slice, as plain data.
 
-    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN if unknown) and the p-value
-    of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` state whether the
-    hybrid is worse, or better, beyond chance. ``wins`` and ``losses`` count the questions on which it scores better and
-    worse.
+    ``difference`` is hybrid minus leg, in the metric's unit and direction; ``low`` and ``high`` are the ends of a
+    simultaneous interval (NaN if unknown). ``p_holm`` is the p-value of the randomisation test, with Holm's correction
+    for all legs (and slices). ``worse`` and ``better`` state whether the hybrid is worse, or better, beyond chance.
+    ``wins`` and ``losses`` count the questions on which the hybrid scores better, and worse.
     """
 
     leg: str
@@ -38,7 +38,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg's lead over the hybrid is large enough to be reported, significant or not."""
+        """Whether the leg's lead over the hybrid is significant, or else large enough to be reported."""
         large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
         halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
         return self.worse or large or (halved and self.difference < 0)
@@ -46,7 +46,7 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The pieces of evidence that only one leg has in its first ``top_k``, and how many the hybrid keeps there."""
+    """The pieces of evidence that only one leg has in its first ``top_k``, and how many of them the hybrid keeps."""
 
     leg: str
     evidences: int
@@ -56,10 +56,10 @@ class UniqueRecall:
 
 @dataclass(frozen=True)
 class FusionAudit:
-    """A hybrid against its legs by one metric, in plain data (``dataclasses.asdict`` gives JSON types).
+    """A hybrid compared with its legs by one metric, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``oracle`` is the mean with the best leg chosen per question. A hybrid may exceed it, because fused rankings are new
-    rankings. ``by_question`` has the scores of the hybrid ("") and of each leg for every scored question.
+    ``oracle`` is the mean if the best leg were chosen for each question. A hybrid may exceed it, because fused rankings
+    are new rankings. ``by_question`` has the scores of the hybrid ("") and of each leg for every scored question.
     """
 
     config: str
@@ -78,22 +78,22 @@ class FusionAudit:
 
     @property
     def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg is notably better: significant ones first, then by total loss."""
+        """The slices where a leg is notably better, sorted like ``lost_slices``."""
         return [one for one in self.lost_slices if one.notable]
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean: significant ones first, then by total loss."""
+        """The slices where a leg has the better mean; significant ones come first, then larger total losses."""
         found = [one for one in self.slices if one.difference < 0]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
 
 @dataclass(frozen=True)
 class BetterLeg:
-    """A leg with a better mean than its hybrid by one metric.
+    """A leg that has a better mean than its hybrid by one metric.
 
-    ``difference`` is leg minus hybrid, positive if the leg is better, with an interval simultaneous over all legs (NaN
-    if unknown). ``overrides`` replace the hybrid's retriever and reranker.
+    ``difference`` is leg minus hybrid, positive if the leg is better; ``low`` and ``high`` are the ends of an interval
+    that is simultaneous over all legs (NaN if unknown). ``overrides`` replace the hybrid's retriever and reranker.
     """
 
     leg: str
@@ -113,7 +113,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than a config: the worst, and further significant ones."""
+    """The slices where a leg alone is notably better than its hybrid: the worst slice, and further significant ones."""
 
     config: str
     metric: str
@@ -122,10 +122,10 @@ class DegradedSlices(NamedTuple):
 
 @dataclass(frozen=True)
 class LongerContext:
-    """The mean context tokens of two configs, and the differing keys that lengthen the context.
+    """The mean context tokens of two configs, and the differing keys that affect the length of the context.
 
-    ``equal`` are overrides that give both configs contexts of about the same length; empty if that would need more
-    than ``depth`` chunks.
+    ``equal`` has overrides that give both configs contexts of about the same length; it is empty if these would need
+    more than ``depth`` chunks.
     """
 
     tokens_before: float
@@ -145,11 +145,11 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks of the choice beyond the deciding metric; all rows are rows of the deciding comparison."""
+    """Checks beyond the deciding metric, mostly of the choice; all rows are rows of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
     worse: tuple[str, int] | None = None  # metric and row: the choice, shown worse, or a config shown better than it
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
-    leg: BetterLeg | None = None  # a leg of the choice
+    leg: BetterLeg | None = None  # a leg of the choice that is better than it
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
     distractors: DistractorLoss | None = None  # if its interval excludes 0

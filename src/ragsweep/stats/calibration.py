@@ -34,7 +34,7 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """The agreement of a judge with humans: the shares of human passes, and of human fails, on which it agrees."""
+    """The share of human passes, and the share of human fails, on which a judge agrees."""
 
     sensitivity: Share
     specificity: Share
@@ -61,9 +61,10 @@ def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
 def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
     """Return the chance-corrected agreement of two raters of the same items.
 
-    Cohen's kappa (1960), or with weights the weighted kappa (1968): a disagreement costs the distance between the two
-    values, or its square. Values are numbers, not ranks, so that scores may lie between the steps of a scale; with
-    equal steps it is the kappa of ranks. NaN without items, or if both raters always give the same single value.
+    It is Cohen's kappa (1960) or, with ``weights``, his weighted kappa (1968), in which a disagreement costs the
+    distance between the two values or the square of this distance. Values are compared as numbers, not as ranks, so
+    scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks. NaN without items,
+    or if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
@@ -97,12 +98,12 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
     The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978). The interval is Lang and
     Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and
-    failures. All are clipped to [0, 1]. NaN without judged items, if humans labelled nothing as right or nothing as
-    wrong, or if the judge was no better than chance on the labels.
+    failures. The estimate and both ends are clipped to [0, 1]. They are NaN without judged items, if humans labelled
+    nothing as right or nothing as wrong, or if the judge was no better than chance on the labels.
 
     Args:
         passed: The share of all judged items that the judge passes.
-        errors: The judge against humans, on a random subset of these items.
+        errors: The judge's agreement with humans on a random subset of these items.
     """
     positive, negative = errors
     if not passed.n or not positive.n or not negative.n:
@@ -129,7 +130,7 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 class Noise(NamedTuple):
-    """The differences between two judgements of the same questions; NaN, except ``n``, for fewer than two questions."""
+    """The differences between two judgements of the same questions; all but ``n`` are NaN for fewer than two."""
 
     n: int  # questions with a score in both
     mean_difference: float

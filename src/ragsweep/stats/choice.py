@@ -18,11 +18,11 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
-"""Metrics of cost, by priority: money, else paid quantities, else time."""
+"""The cost metrics, in order of priority: money, paid quantities, time."""
 MARGIN = 0.05
-"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the mean of all configs."""
+"""Default of ``recommend.margin``; for a metric with a unit it is a share of the mean over all configs."""
 LOSS = 0.005
-"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the mean of all configs."""
+"""Default of ``recommend.loss``; for a metric with a unit it is a share of the mean over all configs."""
 TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
@@ -36,18 +36,18 @@ class Costs(Protocol):
 
     @property
     def values(self) -> Mapping[str, Doubles]:
-        """The costs known for any config: name -> one number per config, NaN if unknown."""
+        """The costs that are known for at least one config: name -> one number per config, NaN if unknown."""
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and whose values differ by a saving; "" if there is none."""
+        """Return the first cost that all rows have and that differs by at least a saving; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row is shown to cost at least a tenth less than another."""
+        """Return whether a row costs at least a tenth less than another, and is shown to cost less."""
 
 
 @dataclass(frozen=True)
 class Against:
-    """The choice against another config, ``row``: its expected gain, and the expected loss if it is worse.
+    """The choice compared with another config, ``row``.
 
     ``probability`` is the probability that the choice's true mean is better, ``gain`` the expected difference, ``lost``
     the mean loss if the choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
@@ -63,22 +63,23 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is ``best``, or a cheaper config or the declared baseline whose mean loss against ``best`` is below
-    ``loss``; None if no config is within the ``limits``. ``cost`` names the cost by which it is cheaper than ``best``,
-    "" if it was not chosen for a cost. ``losses`` is the effect of rare losses on its lead over the baseline.
+    ``row`` is ``best``, or a cheaper config or the declared baseline, which are preferred if their expected loss
+    against ``best`` is below ``loss``; None if no config is within the ``limits``. ``cost`` names the cost for which a
+    cheaper config was preferred, else "". ``losses`` is the effect of rare losses on the choice's lead over the
+    baseline.
     """
 
     row: int | None
-    best: int  # the row with the highest expected mean within the limits, or of all if none is within
+    best: int  # the row with the highest expected mean of those that may be chosen; of all rows if none may
     loss: float
     cost: str = ""
     baseline: Against | None = None  # None if none is declared, or if it is the choice
     runner_up: Against | None = None
-    sacrificed: Against | None = None  # for a cheaper choice: the best config
+    sacrificed: Against | None = None  # the best config, if another one is the choice
     losses: RareLosses | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     within: int = 0  # number of configs within the limits
-    refusing: Collection[int] = ()  # rows that refuse every question; rows that answer take precedence
+    refusing: Collection[int] = ()  # rows that refuse every answerable question; other rows take precedence
 
 
 def choose(
@@ -97,9 +98,11 @@ def choose(
         constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
         beyond the limit.
         loss: The tolerated mean loss against the best, in the unit of the means.
-        refusing: Rows that refuse every question: chosen only if all others are beyond the limits, or refuse.
-        baseline: The row of the declared config in production: chosen if it loses less than ``loss`` against a best
-        config that is neither likely better nor shown to be cheaper, and if no cheaper config is chosen.
+        refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
+        limits.
+        baseline: The row of the declared config in production. It is chosen if its expected loss against the best
+        config is below ``loss``, the best is neither likely better nor shown to be cheaper, and no cheaper config is
+        chosen.
 
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.
@@ -147,7 +150,7 @@ def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
     limits = {name: limit for name, limit in constraints.items() if limit is not None}
     for name in limits:
         if name not in COSTS:
-            raise InputError(f"constraints.{name}: not a cost{nearest(name, COSTS)}")
+            raise InputError(f"constraints.{name}: is not a cost{nearest(name, COSTS)}")
     return limits
 
 
@@ -160,7 +163,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
 
 
 def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
-    """Order rows by expected mean; ties by money and tokens (not latency, which is noisy), then by parameters."""
+    """Order rows by expected mean; break ties by money and tokens (latency is too noisy), then by parameters."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
     def preference(row: int) -> tuple[float | str, ...]:
@@ -175,11 +178,11 @@ def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[in
 
 
 def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
-    """Return the cheapest row shown to cost less than the best, and the name of the cost; else the best and ""."""
+    """Return the cheapest ``near`` row shown to cost less than the best, and the cost's name; else the best and ""."""
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]
-        for row in sorted((row for row in near if row != best), key=lambda row: float(values[row])):  # stable: by mean
+        for row in sorted((row for row in near if row != best), key=lambda row: float(values[row])):  # ties by mean
             if costs.saves(name, row, best):
                 return row, name
     return best, ""
@@ -191,12 +194,12 @@ def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
 
 
 def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the mean loss against the best that a choice may have, in the unit of the compared scores."""
+    """Return the limit of a choice's expected loss against the best, in the unit of the compared scores."""
     return _tolerance(config, "loss", LOSS, matrix, unit)
 
 
 def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
-    """Return the configured distance, or the default, in the unit of comparison: for amounts a logarithm.
+    """Return the configured distance, or the default, in the unit of comparison; for ratios it is a logarithm.
 
     Shares of a mean refer to the mean over all configs, so that they do not depend on a single config.
     """

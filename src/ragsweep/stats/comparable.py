@@ -1,4 +1,4 @@
-"""Decide whether results may be compared, by which metrics, and list the factors in which configs differ."""
+"""Decide whether and by which metrics results may be compared, and list the factors in which configs differ."""
 
 import math
 import re
@@ -22,7 +22,7 @@ _NO_SCORE = re.compile(
 """Matches the parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Config keys that determine the ranking; the ranking's address also includes the fingerprints of their parts."""
+"""Config keys that determine the ranking; its address also includes the fingerprints of the parts that they select."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -30,19 +30,19 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs: one parameter, or a whole part; the value is "" if a config lacks it."""
+    """A difference between two configs in one parameter or a whole part; ``before`` or ``after`` is "" if absent."""
 
     name: str
     before: str
     after: str
 
     def __str__(self) -> str:
-        """Format it as a change: ``top_k 5 -> 10``."""
+        """Format the factor as a change: ``top_k 5 -> 10``."""
         return f"{self.name} {self.before or '-'} -> {self.after or '-'}"
 
 
 COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
-"""The factor for equal settings whose rankings have different addresses."""
+"""The factor between configs that have equal settings but different addresses of their rankings."""
 
 
 def changes_scores(parameter: str) -> bool:
@@ -51,7 +51,7 @@ def changes_scores(parameter: str) -> bool:
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
-    """List the differences between two configs; a replaced part is one factor, including its parameters."""
+    """List the differences between two configs; a replaced part is one factor together with its parameters."""
     differing = differing_parameters(one.run, other.run)
 
     def exchanged(part: str) -> bool:
@@ -64,7 +64,10 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
 
 def computed_otherwise(one: Run, other: Run) -> bool:
-    """Return whether equal settings gave different ranking addresses: because of dtype, model file or library."""
+    """Return whether two rankings have different addresses although their settings and corpus are the same.
+
+    The reason is another dtype, model file or library version.
+    """
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
     alike = one.dataset.corpus_digest == other.dataset.corpus_digest
@@ -81,8 +84,8 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    If a part is replaced, a parameter of it that varies within one option is a factor of its own if every config has
-    it; else it is appended to the part's value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
+    If a part is replaced, only parameters that vary within one of its options count. Such a parameter is a factor of
+    its own if every config has it; otherwise it is appended to the part's value, as in ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -105,7 +108,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
-    """List the parameters and parts that differ between configs, a part before its own parameters."""
+    """List the parameters and parts that differ between configs, each part before its own parameters."""
     names = dict.fromkeys(name for result in results for name in result.run.parameters if changes_scores(name))
     varying = {name for name in names if len({result.run.parameters.get(name) for result in results}) > 1}
     parts = {part for name in varying for part in _parents(name)}
@@ -115,12 +118,12 @@ def _varying(results: Sequence[Result]) -> list[str]:
 
 
 def _parents(name: str) -> list[str]:
-    """Return ``a``, ``a.b`` for ``a.b.c``."""
+    """Return the parts that contain a parameter: ``a`` and ``a.b`` for ``a.b.c``."""
     return list(accumulate(name.split(".")[:-1], lambda path, word: f"{path}.{word}"))
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Return the class name of a node; "" for a node without a class, None without a node."""
+    """Return the class that a config node names; "" if it names none, None if there is no such node."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None
@@ -128,14 +131,14 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
 
 
 def _factor_value(run: Run, part: str) -> str:
-    """Return a factor's value in a config: a parameter, an option, or a class name."""
+    """Return a factor's value in a config: the parameter's value, or the name of the option or class; "" if absent."""
     if part in run.parameters:
         return run.parameters[part]
     return (_kind(run.config, part) or "").rpartition(".")[2]
 
 
 def check_same_questions(one: Result, other: Result) -> None:
-    """Raise InputError if two results differ in golden set, corpus, or a parameter of ``HOW_MEASURED``."""
+    """Raise InputError if two results differ in their golden set, their corpus, or a parameter in ``HOW_MEASURED``."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -144,15 +147,15 @@ def check_same_questions(one: Result, other: Result) -> None:
                 for result, digest in zip((one, other), digests, strict=True)
             )
             raise InputError(
-                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the baseline"
-                f" again on the same {what}"
+                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the first"
+                f" config again on the {what} of the second"
             )
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
         if values[0] != values[1]:
             raise InputError(
-                f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so that their scores"
-                " mean different things; run both with the same value"
+                f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so their scores mean"
+                " different things; run both with the same value"
             )
 
 
@@ -163,11 +166,11 @@ def check_whole(result: Result) -> None:
         reasons = chain.from_iterable(one.reasons for one in below)
         least = min((one.coverage for one in below), default=0.0)
         advice = remedy(reasons, result.questions.get("answer_failed", ()), least)
-        raise InputError(f"{result.name}: is PARTIAL: too many questions could not be scored; {advice}")
+        raise InputError(f"{result.name} is PARTIAL: too many questions could not be scored; {advice}")
     if result.run.state == DROPPED:
         asked, of = result.run.race["asked"], result.run.race["of"]
         raise InputError(
-            f"{result.name}: dropped by a race after {asked} of {of} questions; run it on its own, without a race"
+            f"{result.name} was dropped by a race after {asked} of {of} questions; run it on its own, without a race"
         )
 
 
@@ -178,7 +181,7 @@ def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> lis
 
 
 def _meaning(node: Any) -> Any:
-    """Return a config node without the judge settings that leave the measure unchanged: replicate and labels."""
+    """Return a config node without ``replicate`` and ``labels``, judge settings that do not change what is measured."""
     if not isinstance(node, Mapping):
         return node
     return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}
@@ -197,12 +200,17 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     comparable = [name for name in shared if not reason_incomparable(results, name)]
     for name in wanted or ():
         if name not in shared:
-            raise ConfigError(f'no metric "{name}" was measured in all of them{nearest(name, shared)}')
+            way = nearest(name, shared) or "; run all of them again with the same metrics"
+            raise ConfigError(f'no metric "{name}" was measured in all compared runs{way}')
         if reason := reason_incomparable(results, name):
-            raise ConfigError(f"{name}: {reason}{nearest(name, comparable)}")
+            way = nearest(name, comparable) or "; run all of them again with another metric"
+            raise ConfigError(f"{name}: {reason}{way}")
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
-        raise InputError("the results have no metric that can be compared")
+        raise InputError(
+            "the compared runs share no comparable metric, which is a mean of scores with a better direction; run all"
+            " of them again with one"
+        )
     if not chosen:
         raise InputError(
             f"none of the usual metrics can be compared; choose another with --metric{nearest('', comparable)}"
@@ -211,7 +219,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric that all of them have; empty if they can."""
+    """Return why configs cannot be compared by a metric that all of them have; "" if they can."""
     summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "has no better direction, so no config is better by it"
@@ -227,18 +235,20 @@ def check_scored(result: Result, metrics: Iterable[str]) -> None:
     """Raise InputError for a measured metric without a score on any question: there is nothing to compare."""
     for metric in metrics:
         if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
-            raise InputError(f"{metric}: {reason}")
+            usable = [name for name in result.summaries.metrics if not reason_incomparable([result], name)]
+            way = f"choose a metric with scores{nearest('', usable)}" if usable else "run both with another metric"
+            raise InputError(f"{metric}: {reason}; {way}")
 
 
 def _unscored(result: Result, metric: str) -> str:
-    """Describe a metric without any score, with the count of each reason; empty if any question has a score."""
+    """Describe a metric without any score, with the count of each reason; "" if any question has a score."""
     summary = result.summaries.metrics[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
-    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none asked'}"
+    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none was asked'}"
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True if it is NaN."""
+    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True for a value of NaN."""
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
@@ -249,7 +259,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels of some questions: label -> value for each question, "" if it has none."""
+    """Return, for each label, its value for every one of the questions; "" for a question without the label."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {
@@ -266,7 +276,7 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough questions have a metric's score; by the config's state if it was not measured at all."""
+    """Return whether enough questions have a score; for an unmeasured metric, whether the config is not PARTIAL."""
     summary = result.summaries.metrics.get(metric)
     return (
         result.run.state != PARTIAL

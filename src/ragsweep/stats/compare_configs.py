@@ -1,4 +1,4 @@
-"""Compare the configs of a sweep: the choice of one, and the evidence on all others."""
+"""Compare the configs of a sweep: choose one, and collect the evidence on all others."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs
 
 SLICED = 20
-"""Number of configs compared by slice: the reference and the best means; more would widen every interval."""
+"""Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs if a baseline is declared: its intervals also exclude the best in up to 2.5 % of sweeps."""
+"""Level of all pairs if a baseline is declared, whose intervals may exclude the best in a further 2.5 % of sweeps."""
 
 
 def compare_configs(
@@ -45,9 +45,9 @@ def compare_configs(
 
     ``baseline`` names the declared config in production, if any; else differences are against ``reference``, by default
     the choice. A PARTIAL config is compared only by the metrics with enough scores (``coverage``). Configs that a race
-    dropped, that failed, or that have no scored question are left out; ``set_aside`` are further excluded configs, not
-    in ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
-    have enough scores of it, the next comparable objective or headline metric replaces it.
+    dropped, that failed, or that have no scored question are left out; ``set_aside`` lists further excluded configs,
+    which are not in ``results``. If the objective is not a mean with a direction (a quantile, for example), or if fewer
+    than two configs have enough scores for it, the next comparable objective or headline metric replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -74,7 +74,7 @@ def compare_configs(
         if not result.summaries.metrics[metric].n_scored
     ]
     if len(scored) < 2:
-        return NoComparison(f"{metric} was measured for one config: there is nothing to compare it with")
+        return NoComparison(f"{metric} was measured for only one config, so there is nothing to compare it with")
     partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
@@ -93,7 +93,7 @@ def _compare(
 ) -> SweepComparison | NoComparison:
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
-        return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
+        return NoComparison(f"no question has a score for {metrics[0]} in all {len(results)} configs")
     units = {metric: results[0].summaries.metrics[metric].unit for metric in metrics}
     unit, compared = units[metrics[0]], transform_amounts(matrix, units[metrics[0]])
     baseline, reference = (matrix.configs.index(one) if one in matrix.configs else None for one in against)
@@ -138,7 +138,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose by the first config's ``constraints`` and ``recommend.loss``, and check the lead over the baseline."""
+    """Choose by the first config's ``constraints`` and ``recommend.loss``; check the lead over the baseline."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
@@ -149,7 +149,7 @@ def decide(
 
 
 def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
-    """Return the effect of rare large losses on ``row``'s lead over ``other``; None if the metric excludes losses."""
+    """Return the effect of rare large losses on the lead of ``row`` over ``other``; None if losses are impossible."""
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]
@@ -170,7 +170,7 @@ def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> 
 
 
 def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
-    """Split the variance of each config's difference from the reference, for repeated answers."""
+    """Return, by row, the variance shares of differences from the reference; empty if no answers are repeated."""
     found = {
         row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
         for row in range(len(results))
@@ -180,29 +180,29 @@ def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dic
 
 
 def _reason_incomparable(results: Sequence[Result]) -> str:
-    """Return why configs cannot be compared at all; empty if they can."""
+    """Return why configs cannot be compared at all; "" if they can."""
     if not results:
-        return "no config was evaluated: there is nothing to compare"
+        return "no config was evaluated, so there is nothing to compare"
     if len(results) == 1:
-        return "one config: there is nothing to compare it with"
+        return "only one config was evaluated, so there is nothing to compare it with"
     if len({result.run.dataset.golden_digest for result in results}) > 1:
-        return "the configs have different questions: nothing is compared; sweep over one golden set"
+        return "the configs have different questions, so they cannot be compared; sweep over one golden set"
     return ""
 
 
 def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric; empty if they can."""
+    """Return why configs cannot be compared by a metric; "" if they can."""
     if results[0].summaries.metrics[metric].higher_is_better is None:
         return "it has no better direction"
     if not all(is_mean(result, metric) for result in results):
         return "it is not a mean over questions"
     if sum(is_scored(result, metric) for result in results) < 2:
-        return "too few of its questions could be scored in all but at most one config"
+        return "too few of its questions could be scored: fewer than two configs have enough scores"
     return ""
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
-    """Convert a selection bias of logarithms into one of the winner's mean."""
+    """Convert a selection bias of mean logarithms into that of the winner's mean."""
     mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
     expected = mean * math.exp(-sign * bias.optimism)
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

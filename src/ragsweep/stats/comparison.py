@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 
 
 FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
-"""The generator, as named in configs, that answers with fields of the case."""
+"""The class path, as in configs, of the generator that answers with fields of the case."""
 
 
 class ExcludedConfig(NamedTuple):
@@ -61,14 +61,15 @@ class Correction:
 class SweepComparison:
     """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, in sweep order.
 
-    Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else the choice.
+    Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else by default the
+    choice.
     """
 
     matrix: Matrix
-    compared: Matrix  # the compared scores: logarithms of amounts, else the matrix itself
-    objective: str  # as configured: the matrix's metric, if comparable
+    compared: Matrix  # the compared scores: logarithms if ratios are compared, else the matrix itself
+    objective: str  # as configured; if it is not comparable, the matrix has another metric
     unit: str
-    baseline: int | None  # the declared one; None if there is none or it is not comparable
+    baseline: int | None  # the declared baseline; None if there is none or it is not comparable
     reference: int
     beliefs: Beliefs
     choice: Choice
@@ -81,7 +82,7 @@ class SweepComparison:
     costs: Costs
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
-    reversals: tuple[Reversal, ...]  # better on average, worse in a slice; rows of `matrix`
+    reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
     rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
@@ -104,10 +105,10 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """The configs that are not shown worse than any other, nor than the reference.
+        """The configs that neither the comparison of all pairs nor that with the reference shows to be worse.
 
-        The best config is among them with 95 % confidence: the errors of pairs and of the baseline's own intervals add
-        up to 5 %.
+        The best config is among them with 95 % confidence: the errors of the pairs and of a baseline's own intervals
+        add up to at most 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():
@@ -145,7 +146,7 @@ class SweepComparison:
 
 
 def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
-    """Sort rows by mean, best first."""
+    """Sort rows by their means, with the best row first."""
     return sorted(rows, key=lambda row: (-verdict.ranked[row], row))
 
 

@@ -1,4 +1,4 @@
-"""Conclude a sweep: evidence about the other configs, and audits of the choice."""
+"""Conclude a sweep: add the evidence about the other configs, and audits, to the comparison."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,11 +27,11 @@ def conclude(
     """Conclude a sweep from the comparison of its configs.
 
     Args:
-        comparison: Comparison of the sweep's own configs.
-        results: Results of these configs.
-        finals: The comparison of a search's finalists on the holdout, which decides.
-        finalists: The finalists' results there.
-        where: For a search, the deciding questions in words ("on ..."); else "".
+        comparison: The comparison of the sweep's own configs.
+        results: The results of these configs.
+        finals: The comparison of a search's finalists on the holdout; it decides.
+        finalists: The results of the finalists on the holdout.
+        where: The deciding questions of a search in words ("on ..."); "" for other sweeps.
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)
@@ -55,7 +55,10 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row over which the choice has an unproven lead, and the questions needed to show it; else None."""
+    """Return the row over which the choice has an unproven lead, and the number of questions needed to show the lead.
+
+    The number is None if unknown; both are None if there is no such row.
+    """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if choice.row is None or lead is None or verdict.differences.by_labels:
@@ -78,9 +81,10 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return a metric by which the choice is shown worse, and the row concerned; costs do not count.
+    """Return a metric by which the choice is shown worse, and a row; None if there is none. Costs do not count.
 
-    The row is the choice, if it is shown worse than the reference; if it is the reference, a config shown better.
+    If the choice is the reference, the row is the best config that is shown better; else it is the choice itself, which
+    is shown worse than the reference.
     """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
@@ -94,7 +98,10 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 
 
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Return a config with other chunks and a shorter context than the choice: the baseline or runner-up first."""
+    """Return the row of a config with another chunking and a shorter context than the choice; None if there is none.
+
+    The baseline or, without a baseline, the runner-up is preferred. The lengths of the two contexts are also returned.
+    """
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
     for other in dict.fromkeys(one for one in ordered if one != row):
@@ -105,7 +112,10 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of a known distractor in the context on the success metric, if its interval excludes 0."""
+    """Return the effect that distractors in the context have on the success metric, if its interval excludes 0.
+
+    None otherwise, and if the configs have different success metrics.
+    """
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

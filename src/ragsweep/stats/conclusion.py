@@ -1,4 +1,4 @@
-"""Conclusions about a sweep or a pair, as data: choice, evidence, sets, audits; differences by metric and slice."""
+"""Conclusions as data: about a sweep (choice, evidence, audits), or about a pair (differences by metric and slice)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of conclusions: the choice is better than the baseline; is the baseline; neither; no baseline; no choice."""
+"""Kinds of conclusions: the choice is better than the baseline, is the baseline, or neither; no baseline; no choice."""
 
 
 class SweepEvidence(NamedTuple):
-    """The other configs by verdict, and the questions needed to show an unproven lead of the choice."""
+    """The other configs by verdict, and the number of questions needed to show an unproven lead of the choice."""
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
@@ -32,9 +32,9 @@ class SweepEvidence(NamedTuple):
 class SweepConclusion:
     """The conclusion of a sweep, as ``conclude`` returns it.
 
-    ``comparison`` is of the sweep's own configs: None if nothing was measured, or the sweep was interrupted. If a
-    search's finalists were compared on the holdout, ``finals`` decides instead. ``where`` describes the deciding
-    questions of a search ("on ..."), else "".
+    ``comparison`` compares the sweep's own configs; it is None if nothing was measured, or if the sweep was
+    interrupted. If the finalists of a search were compared on the holdout, ``finals`` decides instead. ``where``
+    describes the deciding questions of a search ("on ..."); it is "" for other sweeps.
     """
 
     comparison: SweepComparison | NoComparison | None = None
@@ -52,12 +52,12 @@ class SweepConclusion:
 
     @property
     def compared(self) -> SweepComparison | None:
-        """The comparison of the sweep's own configs, if any."""
+        """The comparison of the sweep's own configs; None if there is none."""
         return self.comparison if isinstance(self.comparison, SweepComparison) else None
 
     @property
     def kind(self) -> str:
-        """The kind of the result: ``BETTER``, ``KEEP``, ``UNDECIDED``, ``CHOICE`` or ``NONE``."""
+        """The kind of the conclusion: ``BETTER``, ``KEEP``, ``UNDECIDED``, ``CHOICE`` or ``NONE``."""
         found = self.deciding
         if not isinstance(found, SweepComparison) or found.choice.row is None:
             return NONE
@@ -145,14 +145,14 @@ class PairMetric:
 
 @dataclass(frozen=True, eq=False)
 class PairConclusion:
-    """The conclusion about two configs (``conclude_pair``); its differences are candidate minus baseline."""
+    """The conclusion about two configs, as ``conclude_pair`` returns it; differences are candidate minus baseline."""
 
     baseline: Result
     candidate: Result
     factors: Sequence[Factor]
-    redefined: Sequence[str]  # metrics with two definitions
+    redefined: Sequence[str]  # metrics that the two configs define differently
     metrics: Sequence[PairMetric]
-    labelled: bool = False  # human labels were given, for some metric
+    labelled: bool = False  # whether human labels were given
 
     @property
     def results(self) -> tuple[Result, Result]:

@@ -32,7 +32,7 @@ Columns = Mapping[str, Sequence[Any]]
 class ContextEffect:
     """A comparison of answers with and without context.
 
-    ``kinds`` maps the ids of the questions scored under both to their kind; ``left_out`` counts the others.
+    ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the others.
     ``always_abstains``: no question was answered without context, so that only refusals can be "known already".
     """
 
@@ -61,7 +61,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The condition for a solved question: a score of at least or, if lower is better, at most the threshold."""
+    """The rule for a solved question: its score must be at least, or if lower is better at most, the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5
@@ -73,13 +73,14 @@ class Success(NamedTuple):
 
 
 SERVED = Success()
-"""Answered correctly, or refused if unanswerable."""
+"""The default rule: a question is solved if it is answered correctly, or refused if it is unanswerable."""
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Resolve the key ``success`` of a config, with defaults.
 
-    The default metric is the objective, if it has a direction, scores answers and needs no context; else ``METRIC``.
+    The default metric is the objective, if it has a direction and no unit, scores answers, and needs no context; else
+    ``METRIC``.
 
     Raises:
         ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
@@ -112,9 +113,9 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
     """Compare two tables of outcomes, question by question.
 
-    ``success`` defines a solved question; refusing an unanswerable question solves it. A question is "known already" if
-    both configs solve it, "helped" if only the one with context does, "hurt" if only the one without does; if neither
-    does, "abstained" if the config with context refused it, else "never solved".
+    ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
+    only the one with context does, and "hurt" if only the one without does. If neither does, it is "abstained" if the
+    config with context refused it, else "never solved".
 
     Args:
         without: Outcomes of the config without context.
@@ -122,7 +123,7 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
         success: The deciding column, and its threshold.
 
     Raises:
-        InputError: A table has no such column, or no answers.
+        InputError: A table lacks the deciding column, or has no answers.
     """
     base, other = (_scores(table, success.metric) for table in (without, with_context))
     refused = dict(zip(with_context["question_id"], with_context["abstained"], strict=True))
@@ -158,9 +159,9 @@ def refuses_all(result: Result) -> int:
 def exact_mcnemar(helped: int, hurt: int) -> float:
     """Return the two-sided p-value of a difference of two paired shares, from the counts of pairs that differ.
 
-    Of the pairs that differ, half would go either way by chance: twice the smaller tail of the binomial distribution
-    with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated
-    proportions", in its exact form). 1 if no pair differs.
+    By chance, half of the pairs that differ would go either way. So the p-value is twice the smaller tail of the
+    binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between
+    correlated proportions", in its exact form). It is 1 if no pair differs.
     """
     from scipy.special import bdtr
 
@@ -170,6 +171,7 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
 def _scores(table: Columns, metric: str) -> dict[str, float]:
     for column in ("abstained", metric):
         if column not in table:
-            fact = "no generator answered" if column == "abstained" else f'no metric "{metric}" was measured'
+            answered = "no generator answered (set llm)"
+            fact = answered if column == "abstained" else f'no metric "{metric}" was measured'
             raise InputError(f"the table of questions has no column {column}: {fact}{nearest(column, table)}")
     return dict(zip(table["question_id"], map(float, table[metric]), strict=True))

@@ -10,10 +10,10 @@ from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import Matrix
 
 LENGTHENING = ("top_k", "context_budget")
-"""Keys that only lengthen the context."""
+"""Keys whose larger values only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Prefixes of the metrics that rise with context length (such as context_ndcg_exponential)."""
+"""Metrics that rise with context length, and prefixes of their variants, such as ``context_ndcg_exponential``."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
@@ -23,10 +23,10 @@ LONGER = 1.5
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys that make one config's context longer, if this can only raise the metric.
+    """Return the keys that make one config's context longer, if a longer context can only raise the metric.
 
     Empty unless the metric is one of ``RISING``, the configs differ in no other parameter (so that the longer context
-    begins with the shorter one), and the longer context scores no question worse.
+    begins with the shorter one), and no question scores worse with the longer context.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -53,10 +53,10 @@ def _lengths(run: Run) -> list[float]:
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return how much longer the context of ``after`` is than ``before``'s, if this may explain a higher metric.
+    """Return how much longer the context of ``after`` is than that of ``before``, if this may explain a higher metric.
 
-    None if the metric does not rise with the length, the length was not measured or grew by a factor below ``LONGER``,
-    or neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    None if the metric does not rise with the length, if the length was not measured or grew by a factor below
+    ``LONGER``, or if neither chunking nor ``top_k`` nor ``context_budget`` differs.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -74,8 +74,8 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
     """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
 
-    A budget alone would cut the longer contexts without lengthening the others. Empty if this needs more than ``depth``
-    chunks.
+    A budget alone would cut the longer contexts without lengthening the others. Empty if that ``top_k`` would exceed
+    ``depth``.
     """
     per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
     top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # a question's chunks may be shorter than the mean chunk

@@ -1,4 +1,4 @@
-"""The costs of configs: money, context tokens, time; and tests for savings."""
+"""The costs of configs in money, context tokens and time, and tests for savings."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class ConfigCosts:
     """The costs of the compared configs: ``values`` maps a cost's name to one number per config, NaN if unknown."""
 
     results: Sequence[Result]
-    is_usable: Callable[[Result, str], bool]  # whether enough of a metric's questions are scored in a config
+    is_usable: Callable[[Result, str], bool]  # whether enough questions of a config have a score for a metric
 
     @cached_property
     def values(self) -> Mapping[str, Doubles]:
@@ -37,10 +37,10 @@ class ConfigCosts:
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and whose values differ by a saving; "" if there is none.
+        """Return the first cost that all rows have and that differs by at least a saving; "" if there is none.
 
-        Uses the point estimates, significant or not: a cost of lower priority must not outweigh a possible increase of
-        one of higher priority.
+        The point estimates count, significant or not: a saving of lower priority must not outweigh a possible increase
+        in a cost of higher priority.
         """
         for name, values in self.values.items():
             both = values[list(rows)]
@@ -49,9 +49,10 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row is shown to cost at least a tenth less than another.
+        """Return whether a row costs at least a tenth less than another, and is shown to cost less.
 
-        Tested by question; a quantile of latencies must differ by more than the machine's drift explains.
+        A mean is tested question by question. If that is impossible, as for a quantile of latencies, the values must
+        differ by more than the machine's drift explains.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -61,9 +62,9 @@ class ConfigCosts:
         return latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
-        """Compare the costs of ``row`` (row 1 of the result) with the costs of ``other`` (row 0).
+        """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
 
-        None for a quantile, and if a config has too few scores of this cost.
+        None for a quantile, or if any config has too few scores for this cost.
         """
         matrix = self._matrices[name]
         if matrix is None:

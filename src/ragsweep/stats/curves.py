@@ -23,8 +23,8 @@ FEWEST = 3
 class Point:
     """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often it is ``chosen``.
 
-    ``chosen`` is the share of training sets (nine tenths of the questions, clusters whole) in which this value has the
-    best mean; NaN with fewer than ten clusters.
+    ``chosen`` is the share of training sets (nine tenths of the questions, in whole clusters) in which this value has
+    the best mean; NaN with fewer than ten clusters.
     """
 
     value: float
@@ -37,11 +37,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric over one parameter, all others equal, in plain data (``dataclasses.asdict`` gives JSON types).
+    """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of values around the best that are not shown worse. ``chosen`` is the value that
-    cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean of such
-    a choice on unseen questions, worse than ``best_mean`` by the optimism of the choice (NaN with so few clusters).
+    ``flat`` is the range of values around the best that are not shown worse than any other. ``chosen`` is the value
+    that cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean of such
+    a choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with fewer than
+    ten clusters.
     """
 
     parameter: str

@@ -1,4 +1,4 @@
-"""The differences that a golden set, or a planned one, can show, as rows of plain data by metric."""
+"""The differences that an existing or a planned golden set can show, as rows of plain data."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from ragsweep.stats.inference.power import each_level, estimate_power, shared_le
 from ragsweep.stats.inference.score_matrix import score_matrix
 
 EFFECT = 0.02
-"""The default effect size: two points of a share, or 2 % of the mean of an amount."""
+"""The default effect size; for a metric with a unit it is a share of the mean."""
 CORRELATION = 0.8
-"""The assumed correlation of two configs' scores, with equal variance, if only one config is given."""
+"""The assumed correlation between the scores of two configs, whose variances are equal, if only one config is given."""
 Row = Mapping[str, Any]
 
 
@@ -34,8 +34,8 @@ class Planned(NamedTuple):
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     """Return the level of a single comparison at which ``configs`` comparisons with one baseline hold together.
 
-    If at least two ``siblings`` (the configs of the same sweep) are complete, it follows from the critical value of
-    their comparison instead, and ``configs`` has no effect.
+    If at least two ``siblings`` (the configs of the same sweep) are complete, the level follows from the critical value
+    of their comparison instead, and ``configs`` has no effect.
     """
     whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
     if len(whole) < 2:
@@ -44,7 +44,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return the differences that one metric can show, as a row; ``effect`` None: the default (``worth_finding``)."""
+    """Return a row with the differences that a metric can show; None for ``effect`` means that of ``worth_finding``."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
@@ -67,13 +67,13 @@ def detectable_row(results: Sequence[Result], metric: str, effect: float | None,
 
 
 def worth_finding(matrix: Matrix, unit: str) -> float:
-    """Return the default effect size: ``EFFECT``, for a metric with a unit as a share of the first row's mean."""
+    """Return the default effect size: ``EFFECT`` or, for a metric with a unit, this share of the first row's mean."""
     mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
     return EFFECT * abs(mean) if unit else EFFECT
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; a single row gets a second one, whose differences from it vary as CORRELATION implies."""
+    """Return the matrix; a single row is joined by a second one that differs from it as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

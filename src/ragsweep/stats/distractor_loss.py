@@ -1,4 +1,4 @@
-"""The loss of answer quality due to a distractor in the context: questions where only some contexts have one."""
+"""The change of a metric with a distractor in the context, on questions where only some contexts have one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,9 +19,9 @@ Columns = Mapping[str, Sequence[Any]]
 def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | None:
     """Compare each question's scores with and without a distractor in its context.
 
-    A question counts if some configs' contexts have one of its distractors and others' have none; its change is the
-    difference of the two means over configs. The configs also differ in other ways: the change does not prove a cause.
-    Returns None for fewer than ten such questions. Questions on one document count as independent.
+    A question counts if some configs have one of its distractors in the context and others have none; its change is the
+    difference between the means of these two groups of configs. The configs also differ in other ways, so the change
+    does not prove a cause. Questions on one document count as independent. None for fewer than ten such questions.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:

@@ -24,7 +24,7 @@ TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
 """Largest deviations that are not drift: of a share, of a probability from one half, and as a factor."""
 
 NOISE = 1e-6
-"""Tolerance for equality, relative to the largest number: scores of two machines differ by rounding."""
+"""Tolerance for equality, relative to the largest number: scores computed on two machines differ by rounding."""
 
 ROUNDING = 1e-12
 """Tolerance of a sum of weights."""
@@ -34,10 +34,10 @@ FEWEST = 10
 
 
 class ClusteredSample(NamedTuple):
-    """Numbers (n,), without NaN; the numbers of one cluster are dependent. Weights add up to 1.
+    """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
-    ``is_repeated``: the numbers of one cluster are repetitions of one question, which together count as at most one;
-    else they are different questions about the same thing, which together count as at least one on average.
+    If ``is_repeated``, the numbers of one cluster are repetitions of one question, which together count as at most one;
+    else they are from different questions about the same thing, which together count as at least one on average.
     """
 
     values: Doubles
@@ -49,7 +49,7 @@ class ClusteredSample(NamedTuple):
     def of(
         cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
     ) -> ClusteredSample:
-        """Make a sample of a column's known values; without ``weights``, as for requests, clusters are repetitions."""
+        """Make a sample of a column's known values; without ``weights``, a cluster's values count as repetitions."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
@@ -90,9 +90,9 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
 
-    With this number the binomial variance equals the variance by clusters. It is at least the number of independent
-    questions, and at most the effective number without clusters. For a share of 0 or 1, where the variance by clusters
-    is unknown, it is the number of independent questions.
+    With this number the binomial variance equals the variance by clusters; the number is limited to at least that of
+    independent questions, and to at most the effective number without clusters. For a share of 0 or 1, where the
+    variance by clusters is unknown, it is the number of independent questions.
     """
     from scipy.special import betaincinv
 
@@ -184,7 +184,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Return the smallest ratio at which a number of ``superiority`` is at most one half; 0 or infinity if none."""
+        """Return the smallest ratio at which number ``end`` of ``superiority`` is at most .5; 0 or infinity if none."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0
@@ -211,10 +211,11 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Drift:
-    """A quantity today (``now``: a share, or a median) and in the evaluation, and their comparison.
+    """A quantity of the requests (``now``) and of the evaluation (``before``), and the comparison of the two.
 
-    ``compared`` is the difference of the shares, the probability that a request's number is larger, or the ratio.
-    ``verdict``: drift if the interval is outside the tolerance; same if it is inside; else open.
+    The quantity is a share or a median. ``compared`` is the difference of the shares, the probability that a request's
+    number is larger, or the ratio. ``verdict`` is "drift" if the whole interval is outside the tolerance, "same" if all
+    of it is inside, else "open".
     """
 
     name: str
@@ -270,5 +271,5 @@ def _median(sample: ClusteredSample) -> float:
         return math.nan
     order = np.argsort(sample.values, kind="stable")
     reached, ordered = np.cumsum(sample.weights[order]), sample.values[order]
-    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two if one half lies between them
+    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two places if one half lies between them
     return float(ordered[np.minimum(ends, len(ordered) - 1)].mean())

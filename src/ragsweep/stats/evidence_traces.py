@@ -14,8 +14,9 @@ from ragsweep.core.results import Result
 class Traces:
     """The path of each piece of evidence through the stages. Ranks count from 1; 0 means absent.
 
-    Arrays have one entry per piece, unless noted. ``held`` is 1 if a single chunk contains enough of a piece, else the
-    largest share in any chunk. ``top`` and the arrays of ``scores`` have one entry per question, NaN if unknown.
+    Arrays have one entry per piece, unless noted. ``held`` is 1 if a single chunk contains enough of the piece, else
+    the largest share of it in any chunk. ``top`` and the arrays in ``scores`` have one entry per question, NaN if
+    unknown.
     """
 
     questions: Sequence[str]  # ids
@@ -23,12 +24,12 @@ class Traces:
     weights: Doubles  # (questions,)
     held: Doubles
     legs: Mapping[str, Numbers]  # of a hybrid
-    exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
+    exact: Mapping[str, Numbers]  # ranks by exact search, for legs with an approximate index
     first: Numbers  # after fusion, before reranking
     ranked: Numbers
     in_context: Flags
     top: Doubles  # the score of the first chunk after reranking
-    scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric; "" is the fused ranking, if reranked
+    scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric -> scores; "" is the fused ranking before a reranker
     top_k: int
     candidates: int  # of the reranker; 0 without one
 

@@ -51,7 +51,7 @@ class Counterfactual:
     """
 
     change: str  # the stage that changes
-    to: str  # its new value: a leg, a number, or a perfect stage
+    to: str  # its new value: a leg, a number, or "none", "whole" or "perfect"
     cutoff: int
     recovered: int
     dropped: int
@@ -72,12 +72,12 @@ class PhantomHit:
 
 @dataclass(frozen=True)
 class Funnel:
-    """The path of one config's evidence, in plain data (``dataclasses.asdict`` gives JSON types).
+    """The path of one config's evidence, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``fates`` has, for each question with evidence, the stage that lost each piece, in order; "" if the piece is in the
-    context. ``lost_by`` has the first of these stages per question, or "answer" if all evidence is in the context and
-    the answer does not solve the question; "" if nothing was lost. ``solved`` and ``unsolved`` count the questions with
-    all their evidence in the context by whether the answer solves them; 0 without scored answers.
+    ``fates`` lists, for each question with evidence, the stage that lost each piece; "" if the piece is in the context.
+    ``lost_by`` has the first of these stages per question, or "answer" if all evidence is in the context and the answer
+    does not solve the question; "" if nothing was lost. Of the questions with all their evidence in the context,
+    ``solved`` counts those that the answer solves and ``unsolved`` the others; both are 0 without scored answers.
     """
 
     config: str
@@ -88,12 +88,12 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # pieces that no chunk covers; only the lost ones among them are the chunking's losses
+    split: int  # pieces that no single chunk has enough of; the chunking's losses are those that were also lost
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
     phantoms: tuple[PhantomHit, ...] = ()
-    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, at each rise
+    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, where it rises
 
 
 def funnel(result: Result, success: Success | None = None) -> Funnel | None:
@@ -103,10 +103,10 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     other piece was lost by the first stage of ``STAGES`` whose condition holds:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
-    - index: exact search has it among its candidates (or its first ``top_k``), but no leg has;
+    - index: exact search has it among its candidates, or in its first ``top_k``, but no leg has it there;
     - retrieval: no leg has it among its candidates;
-    - fusion: a leg has it in its first ``top_k`` (or anywhere), but the fused ranking does not;
-    - reranking: the ranking before it has it in its first ``top_k`` (or anywhere), but the ranking after it does not;
+    - fusion: a leg has it, or has it in its first ``top_k``, but the fused ranking does not have it there;
+    - reranking: the ranking before the reranker has it, or has it in its first ``top_k``, but the one after does not;
     - top_k: no ranking has it in its first ``top_k``;
     - budget: it is in the first ``top_k``, but beyond the token budget.
     """
@@ -195,13 +195,13 @@ def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: S
 
 
 def _counterfactuals(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effects of single changes, as far as stored ranks determine them; largest gains first."""
+    """Yield the single changes that recover evidence, as far as stored ranks show it, with the largest gains first."""
     found = [*_first_stage(traces), *_after(traces)]
     yield from sorted((one for one in found if one.recovered), key=lambda one: -one.gain)
 
 
 def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the changes of chunking, index and fusion."""
+    """Yield the effects of changing the chunking, the index or the fusion."""
     if (split := (traces.held > 0) & (traces.held < 1)).any():
         yield _change(traces, CHUNKING, "whole", traces.in_context | split, traces.in_context, bound=True)
     for leg, exact in traces.exact.items():
@@ -212,7 +212,7 @@ def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
 
 
 def _after(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effects of changing the reranker, top_k or the budget."""
+    """Yield the effects of changing the reranker, ``top_k`` or the budget."""
     now = traces.within(traces.ranked)
     if traces.candidates:
         yield _change(traces, RERANKING, "none", traces.within(traces.first), now)
@@ -220,7 +220,7 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
     yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
-        top_k = int(traces.ranked[more].max())  # further chunks, up to twice as many, contain no more evidence
+        top_k = int(traces.ranked[more].max())  # the further chunks, up to twice ``top_k``, have no evidence
         yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, traces.in_context)
 
@@ -232,7 +232,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Flag the pieces of evidence within ``top_k`` if the chunks that cover most of the ``seen`` pieces came first."""
+    """Flag the ``seen`` pieces of evidence within ``top_k`` if the chunks that contain the most of them came first."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)
@@ -249,7 +249,7 @@ def _recall_by_top_k(traces: Traces) -> dict[int, float]:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield the questions whose first chunk is irrelevant but has a high score, highest first."""
+    """Yield the questions whose first chunk is irrelevant but has a high score; the highest score comes first."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

@@ -1,4 +1,4 @@
-"""A hybrid against its own legs: where fusion gains or loses, and the score with the best leg per question."""
+"""Compare a hybrid with its own legs: where fusion gains or loses, and what the best leg per question would score."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
 
 @memoize_by_identity  # the terminal, the page and the parent run's tags need it for the same results
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
-    """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
+    """Compare a hybrid with each of its legs at the same ``top_k`` and budget; the legs are not reranked.
 
     Args:
         result: Result of a hybrid. If it has a reranker, the fused ranking before reranking is audited.
         metric: One of :func:`audited_metrics`, by default the first.
-        reranked: Whether to audit the ranking after the reranker instead.
+        reranked: Whether to audit the hybrid's ranking after the reranker instead.
 
     Returns:
         None for a config that is not a hybrid, for older records without scored legs, and for records without scores.
@@ -72,10 +72,9 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 
 
 def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
-    """Return a hybrid's best leg if it is notably better than the config's own final ranking.
+    """Return a hybrid's best leg if it is notably better than the hybrid's final ranking; else None.
 
-    A difference is notable (``LegComparison.notable``) if it is significant, or large in mean and in questions. The leg
-    has the same ``top_k`` and budget and no reranker.
+    ``LegComparison.notable`` defines a notable difference. The leg has the same ``top_k`` and budget and no reranker.
 
     Args:
         result: Result of any config.
@@ -92,7 +91,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
 
 
 def _alone(result: Result, leg: str) -> tuple[str, ...]:
-    """Return the overrides that run a leg alone, with its settings as a leg."""
+    """Return the overrides that run a leg alone, with the settings that it has as a leg."""
     inside = f"retriever.legs.{leg}"
     given = dict(line.partition("=")[::2] for line in result.run.overrides)
     option = given.pop(f"retriever@{inside}", leg)
@@ -101,7 +100,7 @@ def _alone(result: Result, leg: str) -> tuple[str, ...]:
 
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
-    """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
+    """Return the matrix of the scores of the hybrid, which is row 0 and named "", and of its legs."""
     # Scores of legs have six digits: more digits for the hybrid would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
@@ -124,7 +123,7 @@ def _overall(matrix: Matrix) -> tuple[LegComparison, ...]:
 
 
 def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegComparison, ...]:
-    """Compare in every slice, corrected over all legs and slices."""
+    """Compare the hybrid with every leg in every slice, corrected over all legs and slices."""
     return tuple(
         replace(
             _compared(
@@ -145,7 +144,7 @@ def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegCom
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
-    """Turn a leg's difference from the hybrid (estimate, low, high, p) into the hybrid's from the leg.
+    """Turn the difference leg minus hybrid (estimate, low, high, p) into a comparison of the hybrid with the leg.
 
     ``worse`` and ``better`` are False: the callers set them.
     """
@@ -181,9 +180,9 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
-    """Return the worst slice where a leg alone is notably better than the config, by the first metric that has any.
+    """Return the worst slices where a leg alone is notably better than the config, by the first metric with any.
 
-    Other slices among the first ``most`` follow if they are significant. None if there is no such slice.
+    These are the worst one and those of the ``most`` worst that are significant. None if there is no such slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

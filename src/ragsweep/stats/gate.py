@@ -1,4 +1,4 @@
-"""The checks of a gate: a condition on a metric, over all questions and in slices."""
+"""The checks of a gate: a condition on a metric, on all questions, in slices, or question by question."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -32,7 +32,7 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 EACH = "each"
-"""The label of a per-question check."""
+"""The label of a check question by question."""
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
@@ -42,8 +42,9 @@ _ONE_SIDED = 0.90
 class Condition(NamedTuple):
     """A condition on one metric.
 
-    ``kind`` "margin": how much worse it may be, in its unit, or as a share of the baseline's mean. "gain": how much
-    better it must be. "at least", "at most": a bound on its mean, without a baseline.
+    The meaning of ``size`` depends on ``kind``. For "margin" it is how much worse the candidate may be, in the metric's
+    unit or, if ``relative``, as a share of the baseline's mean; for "gain" how much better it must be; for "at least"
+    and "at most" a bound on its mean, without a baseline.
     """
 
     metric: str
@@ -52,12 +53,12 @@ class Condition(NamedTuple):
     relative: bool = False
 
     def __str__(self) -> str:
-        """Format it as typed."""
+        """Format the condition as it is typed."""
         return f"{self.metric}={self.written_size}"
 
     @property
     def written_size(self) -> str:
-        """The size as typed: ``0.02``, ``5%``, ``+0.1``."""
+        """The size as it is typed: ``0.02``, ``5%``, ``+0.1``."""
         return f"{self.size * 100:g}%" if self.relative else f"{'+' if self.kind == GAIN else ''}{self.size:g}"
 
     @property
@@ -68,14 +69,14 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """One condition, for all questions or in one slice.
+    """The check of one condition on all questions, in one slice, or question by question.
 
-    ``needed`` is the number of questions of this kind that would decide for equal configs in four of five cases; None
+    ``needed`` is the number of questions of this kind with which equal configs would pass in four of five cases; None
     if unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
-    the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by its
-    scores alone, ``labels`` the number of labels of the config with the fewest. ``lost`` describes questions that do
-    not pass.
+    the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
+    judge's scores alone, and ``labels`` the number of labels of the config with the fewest. ``lost`` describes the
+    questions that do not pass a check question by question.
     """
 
     condition: Condition
@@ -103,8 +104,8 @@ def check_same_coverage(before: Result, after: Result) -> None:
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
-            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}: one may skip questions"
-            " that the other may not; run both with the same coverage"
+            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}, so one may have more"
+            " questions without a score; run both with the same coverage"
         )
 
 
@@ -112,15 +113,16 @@ def check_direction(condition: Condition, result: Result) -> None:
     """Raise ConfigError for a bound on the better side of a metric."""
     higher = bool(result.summaries.metrics[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
-        option, more = ("--at-least", "more") if higher else ("--at-most", "less")
-        raise ConfigError(f"{condition.metric}: {more} of it is better; bound it by {option}")
+        option, better = ("--at-least", "higher") if higher else ("--at-most", "lower")
+        raise ConfigError(f"{condition.metric}: a {better} value is better; bound it with {option} instead")
 
 
 class Scope(NamedTuple):
-    """The questions that a condition is checked on: the chosen ones together, or ``each``, and the slices of labels.
+    """The questions on which a condition is checked.
 
-    ``spread``, for ``noninferiority.sequential_gate``, is the metric's highest value minus its lowest.
-    ``people`` are labels that correct the metric on all chosen questions; slices are uncorrected.
+    These are the ``chosen`` ones, together and in the slices of ``labels``, or one by one if ``each`` is set.
+    ``spread``, for ``noninferiority.sequential_gate``, is the metric's highest value minus its lowest; None for a gate
+    in one look. ``people`` has human labels that correct the metric on all chosen questions, but not in slices.
     """
 
     chosen: Collection[str]
@@ -187,10 +189,10 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide a condition by the mean, or difference, corrected by human labels; return the gate and their number.
+    """Decide a condition by the mean or difference that human labels correct; return the gate and the number of labels.
 
     Raises:
-        InputError: No label counts.
+        InputError: A config has no label that counts.
     """
     rows, metric, size = len(matrix.values), condition.metric, condition.size
     matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
@@ -220,7 +222,7 @@ def _correct(
 
 
 def _share_of_baseline(condition: Condition, matrix: Matrix) -> float:
-    """Return the factor on the baseline's score at a relative margin; 1 for other conditions."""
+    """Return the factor by which a relative margin multiplies the baseline's scores; 1 for other conditions."""
     return 1 - (condition.size if matrix.higher_is_better else -condition.size) * condition.relative
 
 
@@ -236,8 +238,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: none may be worse by more than the margin.
 
-    Inconclusive without questions, or if some questions scored in the baseline are ``missing``. ``slack`` is taken
-    from the question nearest to the margin, or furthest beyond it.
+    If none is, the check is inconclusive without questions, or if some questions scored in the baseline are
+    ``missing``. ``slack`` is that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
     unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)
@@ -250,7 +252,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     decision: noninferiority.Decision = "inconclusive" if note else "pass"
     if beyond:
         moved = [f"{matrix.questions[n]} {candidate[n] - baseline[n]:+.3g}" for n in beyond]
-        decision, note = "fail", f"{len(beyond)} worse by more: {list_first(moved)}"
+        decision, note = "fail", f"{len(beyond)} worse by more than the margin: {list_first(moved)}"
     lost = [f"{baseline[n]:.3g} -> {candidate[n]:.3g} in {texts[matrix.questions[n]]}" for n in beyond]
     lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
     first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)

@@ -14,8 +14,8 @@ NORMAL = 1.96
 class Gap(NamedTuple):
     """The lead of one config over another on the tune questions and on the holdout; positive means better.
 
-    ``change`` is holdout minus tune, with its 95 % interval ``low`` to ``high``: normal, with clustered errors. Leads
-    are compared rather than means, because one side may have harder questions.
+    ``change`` is the lead on the holdout minus the lead on tune; ``low`` and ``high`` are the ends of its 95 % interval
+    (normal, with clustered errors). Leads are compared rather than means, because one side may have harder questions.
     """
 
     config: str
@@ -29,11 +29,11 @@ class Gap(NamedTuple):
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
-    """Compare the best config on the tune questions with the first config of the holdout, on both sides.
+    """Return the lead of the best config on tune over the first config of the holdout, on both sets of questions.
 
     Configs are matched by all parameters except ``partition``. Only configs measured on both sides count; the best of
-    them on tune is the config that the search would have chosen. None if this is the first config itself, if the first
-    config was not measured on tune, or if either side has fewer than ten effective clusters.
+    them on tune is the config that the search would have chosen. None if the best config is the first one itself, if
+    the first config was not measured on tune, or if either side has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
     pairs = [
@@ -57,7 +57,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
-    """Return the lead of one config over another and its standard error; NaN with too few clusters."""
+    """Return the lead of ``other`` over ``base`` and its standard error, which is NaN with too few clusters."""
     matrix = score_matrix([base, other], metric)
     found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters, matrix.weights)
     return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan

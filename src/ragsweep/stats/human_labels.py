@@ -1,8 +1,8 @@
 """Match human labels with the answers that they describe, and correct differences of configs by them.
 
-A label belongs to an answer. It counts for a config only if that config gave this answer: ``run`` names the config, or
-the config gave the text in ``answer``, or its case (the metric's input) equals the named run's. Without either column a
-label counts if a single config is corrected, or if all configs have the same case.
+A label belongs to an answer and counts only for configs that gave this answer: the config that ``run`` names, configs
+whose answer is the text in ``answer``, and configs whose case (the input of the metric) equals the named run's case. A
+label without ``run`` and ``answer`` counts if only one config is corrected, or if all configs have the same case.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
@@ -34,14 +35,15 @@ READS: Mapping[str, tuple[str, ...]] = {
 }
 """The fields of an outcome that a metric reads; other metrics read the answer and the context."""
 
-UNNAMED = "name neither run nor answer, although there are different answers"
-NO_RUN = "name a run that is not one of these configs"
-OTHER_ANSWER = "belong to an answer that none of these configs gave"
-TWO_CONTEXTS = "name an answer with different contexts, which the metric reads: name the run"
-NO_QUESTION = "belong to questions without a score in all configs"
-MARKS = "the labels are 0 and 1: they correct shares of passes, not mean scores"
+UNNAMED = "with neither run nor answer, although the configs answered differently or from different contexts"
+NO_RUN = "for a run that is not one of these configs"
+OTHER_ANSWER = "for an answer that was not given by the named run or, without one, by any of these configs"
+TWO_CONTEXTS = "for an answer that was given from different contexts, which the metric reads (name the run)"
+NO_QUESTION = "for a question that some config has no score for"
+MARKS = "all labels are 0 or 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (
-    "labels of one config's answers count for another only where all of its answers to these questions are labelled"
+    "labels of one config's answers count for another config only if all answers of the latter to the same questions"
+    " are labelled"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 _MORE = "label more answers of every config, to questions that all of them have scores for"
@@ -51,9 +53,9 @@ _MORE = "label more answers of every config, to questions that all of them have 
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` has the labels that name the config's run, or can belong to no other config. ``shared`` has the labels by
-    their source (a run, or "-"), for every config that gave the labelled answer; ``drawn`` flags the questions with a
-    label from the source. Within a question, equal numbers in ``cases`` are equal cases.
+    ``own`` has the labels that name the config's run, or that can belong to no other config. ``shared`` maps each
+    source (a run, or "-" without one) to its labels, for every config that gave the labelled answer; ``drawn`` flags
+    the questions that the source has a label for. Within a question, equal numbers in ``cases`` mean equal cases.
     """
 
     own: Doubles  # (configs, questions)
@@ -61,13 +63,13 @@ class MatchedLabels:
     drawn: Mapping[str, Flags]
     cases: NDArray[np.int64]  # (configs, questions)
     total: int
-    unused: Mapping[str, int]  # reason -> labels
+    unused: Mapping[str, int]  # reason -> number of labels
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
         """Return the labels of ``rows`` on the questions flagged by ``among`` (rows, questions); NaN elsewhere.
 
         Shared labels of a source count for a config only if all of the config's answers to the source's questions are
-        labelled. Else only the config's answers that equal a labelled one would count, which are not a random sample.
+        labelled. Otherwise only answers that equal a labelled one would count, and these are not a random sample.
         """
         found = self.own[list(rows)].copy()
         for place, row in enumerate(rows):
@@ -83,13 +85,14 @@ class MatchedLabels:
     def why_unused(self) -> str:
         """Describe the labels that count for no answer; "" if all count."""
         parts = [f"{count} {reason}" for reason, count in self.unused.items()]
-        return f"{sum(self.unused.values())} of {self.total} labels do not count: {', '.join(parts)}" if parts else ""
+        return f"of {counted(self.total, 'label')}, these are unused: {', '.join(parts)}" if parts else ""
 
     def way_out(self) -> str:
-        """Describe why too few labels count, and what makes more of them count."""
+        """Describe why too few labels count, and how to make more labels count."""
         unused = self.why_unused()
         incomplete = "" if unused or not self.shared else _INCOMPLETE
-        return "; ".join(filter(None, [unused, incomplete, _MORE if {*self.unused} <= {NO_QUESTION} else _NAMES]))
+        named = {*self.unused} <= {NO_QUESTION, OTHER_ANSWER}  # so a run or an answer would not help
+        return "; ".join(filter(None, [unused, incomplete, _MORE if named else _NAMES]))
 
 
 def match_labels(
@@ -135,7 +138,7 @@ def match_labels(
 def _rows(
     label: HumanLabel, owner: int | None, keys: Sequence[Hashable], answers: Sequence[str]
 ) -> tuple[list[int], str]:
-    """Return the configs whose answer a label describes, and the reason if there are none, else ""."""
+    """Return the configs whose answer a label describes, and the reason if there are none ("" otherwise)."""
     text = _plain(label.answer)
     if owner is not None:
         if text and answers[owner] != text:
@@ -180,7 +183,7 @@ def _cell(questions: QuestionResults, name: str, place: int) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a text with normalised whitespace, which spreadsheets change."""
+    """Return a text with normalised whitespace, because spreadsheets change whitespace."""
     return " ".join(str(text).split())
 
 
@@ -214,7 +217,7 @@ def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float 
 def correct_difference(
     matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95, share: float = 1.0
 ) -> Corrected:
-    """Return the corrected mean of the second row minus ``share`` times the first row's (``prediction_powered``).
+    """Return the corrected mean of the second row minus ``share`` times the first row's (see ``prediction_powered``).
 
     With ``share`` 1, questions on which both rows have the same case differ by 0, regardless of the judge's scores;
     labels correct all other questions. Scores of declined answers need no labels.
@@ -227,17 +230,19 @@ def correct_difference(
 
 
 def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
-    """Flag the answers that configs declined (rows, questions)."""
+    """Flag the declined answers of the configs in ``rows``, as (rows, questions)."""
     if matrix.declined is None:
         return np.zeros((len(rows), len(matrix.questions)), dtype=bool)
     return matrix.declined[list(rows)]
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return why the labels corrected nothing; "" if they did."""
+    """Return why the labels corrected nothing; "" if they corrected something."""
     if found.value == found.value:
         return ""
-    reason = f"{found.labels} labels of {metric} count for the config with the fewest; {FEWEST_LABELS} are needed"
+    if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few
+        return f"nearly all labelled questions of {metric} are on one source document; label questions on others, too"
+    reason = f"the config with the fewest labels of {metric} has {found.labels} that count; {FEWEST_LABELS} are needed"
     return f"{reason}; {matched.way_out()}"
 
 
@@ -248,6 +253,6 @@ def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> No
 
 
 def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:
-    """Return whether labels are only 0 and 1 (wrong and right) while the scores are fractions."""
+    """Return whether all labels of a metric are 0 or 1 (wrong or right) although some scores are fractions."""
     given = [label.value for label in labels if label.metric == metric]
     return bool(given and np.isin(given, (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 LEVEL = 0.95
 FEWEST = 10
-"""Minimum scores for a bootstrap; with fewer, its coverage is too low."""
+"""Minimum number of scores for a bootstrap; with fewer, its coverage is too low."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 """The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
 
@@ -26,16 +26,16 @@ Doubles = NDArray[np.float64]
 def means_with_intervals(
     rows: Doubles, lowest: Doubles, highest: Doubles, weights: Doubles | None = None
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Return the means of many metrics over their known scores, with lower and upper ends by the percentile bootstrap.
+    """Return the means of many metrics over their known scores, and the ends of their percentile bootstrap intervals.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
-    fewer than ten scores Student's t is used, clipped to the bounds; if the scores are all equal, their spread is
-    unknown and both ends are NaN. If all scores are at one of two bounds, a bootstrap interval would have no width; the
-    interval is then the one of n equal Bernoulli draws (Clopper and Pearson 1934), 1 - (alpha / 2) ** (1 / n) wide.
-    Without scores mean and ends are NaN.
+    fewer than ten scores Student's t is used, clipped to the bounds; if these scores are all equal, their spread is
+    unknown and both ends are NaN. If all scores equal one of the metric's two bounds, a bootstrap interval would have
+    no width; the interval is then that of n equal Bernoulli draws (Clopper and Pearson 1934), whose width is
+    1 - (alpha / 2) ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
 
-    With ``weights`` (questions,) means are weighted, in each resample as well (a ratio: Davison and Hinkley 1997,
+    With ``weights`` (questions,) the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     Scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44 bits below
@@ -51,9 +51,9 @@ def means_with_intervals(
 
 
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
-    """Return the mean of every row (metrics, questions) and its interval: (metrics, 3).
+    """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    If all scores are equal, so are the ends.
+    If all scores of a row are equal, both ends equal them, or are NaN with fewer than ten scores.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -72,12 +72,12 @@ def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
 
 
 def varying(weights: Doubles | None) -> Doubles | None:
-    """Return weights; None if all are equal."""
+    """Return the weights; None if there are none or all are equal."""
     return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
 
 
 def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Count the scores of every row; weighted ones by their effective number (Kish, Survey Sampling, 1965)."""
+    """Return the number of scores of every row; with weights, the effective one (Kish, Survey Sampling, 1965)."""
     if weights is None:
         return np.asarray(known.sum(axis=1))
     squares = np.asarray(known @ np.square(weights))
@@ -85,7 +85,7 @@ def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN if they do not vary, or count as fewer than two."""
+    """Bound the mean of a few scores by Student's t; NaN if they do not vary, or count as fewer than two scores."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     if weights is not None:
@@ -101,7 +101,7 @@ def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, floa
 
 
 def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Average the known scores of every row; rows with gaps in the same places are averaged together."""
+    """Return the mean of each row's known scores, NaN if there are none; rows with equal gaps are averaged together."""
     if known.all() and known.size and weights is None:
         return np.asarray(rows.mean(axis=1))
     middle = np.full(len(rows), np.nan)
@@ -117,16 +117,16 @@ def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> 
 
 
 def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
-    """Average rows without gaps by weight; the mean of equal scores is exactly that score."""
+    """Return the weighted mean of each row, none of which has gaps; the mean of equal scores is exactly that score."""
     means = (rows * weights).sum(axis=1) / weights.sum()
     return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
 
 
 def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Average each row over every resample and cut off the tails: (rows, 2).
+    """Return the ends of each row's interval, which are quantiles of its means over the resamples, as (rows, 2).
 
-    Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53:
-    all sums are exact.
+    Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53,
+    so all sums are exact.
     """
     if not len(rows):
         return np.empty((0, 2))
@@ -146,7 +146,7 @@ def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | 
 
 
 def _whole_numbers(rows: Doubles) -> tuple[Doubles, NDArray[np.int_]]:
-    """Scale rows (rows, questions) by powers of two (rows, 1), both returned, to whole numbers whose sums are exact."""
+    """Scale rows by powers of two to whole numbers whose sums are exact; return them and the exponents (rows, 1)."""
     largest = np.abs(rows).max(axis=1)
     exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
     shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
@@ -183,7 +183,7 @@ def _open_at_bounds(
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Multiply on one thread: after a small product idle threads would occupy the processor for another 25 ms."""
+    """Multiply on one thread, because idle threads would occupy the processor for 25 ms after a small product."""
     limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
     return limits
 
@@ -197,7 +197,7 @@ def _thread_pools() -> ThreadpoolController:
 
 @lru_cache(maxsize=64)
 def _draws(questions: int) -> Doubles:
-    """Draw the count of each question in each resample: (questions, resamples)."""
+    """Draw the count of each question in each resample, as (questions, resamples)."""
     generator = np.random.default_rng(20260101)
     counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
     return np.ascontiguousarray(counts.T, dtype=np.float64)
@@ -217,8 +217,8 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end if that reaches ``LEVEL``. An end beyond all scores is NaN: the upper
-    end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
+    The smallest or the largest score is an end if the interval then reaches ``LEVEL``. An end beyond all scores is NaN:
+    the upper end of a 95th percentile needs 59 scores, that of a 99th percentile 299, and both ends of a median 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), share)
@@ -231,7 +231,8 @@ def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float,
 def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
     """Return the positions, from 0, of the sorted scores that bound a quantile; None for an end beyond all scores.
 
-    The number of scores below the quantile is binomial: the score of rank r, from 1, exceeds it with P(B < r).
+    The number B of scores below the quantile is binomial: the score of rank r, counted from 1, exceeds the quantile
+    with the probability P(B < r).
     """
     if not count:
         return None, None
@@ -259,9 +260,9 @@ def _too_few(count: float, share: float) -> bool:
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
     """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN without scores.
 
-    The quantile is the smallest score up to which the weights reach the share, not interpolated. The ends are the
-    quantiles at the share minus and plus its error, with the effective number of questions (Woodruff, JASA 47, 1952);
-    NaN where these are too few, as in `quantile_interval`.
+    The quantile is the smallest score up to which the weights reach the share, without interpolation. The ends are the
+    quantiles at the share minus and plus its error, for the effective number of questions (Woodruff, JASA 47, 1952);
+    both are NaN if that number is too small for two ends.
     """
     if not len(scores):
         return math.nan, math.nan, math.nan

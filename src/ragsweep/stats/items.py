@@ -1,6 +1,6 @@
 """Item analysis of a golden set: each question's difficulty and discrimination between configs.
 
-Scores are (configs, questions), between 0 and 1, more is better; no two configs have the same row.
+Scores are arrays (configs, questions) of numbers between 0 and 1; more is better, and no two configs have equal rows.
 """
 
 import math
@@ -15,13 +15,13 @@ Numbers = NDArray[np.int64]
 FEWEST = 8
 """Minimum number of distinct configs for a correlation over them."""
 GOOD = 0.25
-"""Share of the configs that count as good."""
+"""Share of the configs that counts as good."""
 REDUNDANT = 0.98
 """Correlation over the configs from which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
-"""Quantile of 97.5 %."""
+"""The 97.5 % quantile of the standard normal distribution."""
 _PRIOR = 2.0
-"""Standard deviation of the normal priors of slope and intercept of the logistic model."""
+"""Standard deviation of the normal priors of the logistic model's slope and intercept."""
 _STEPS = 25
 TINY = 1e-9
 """Rounding tolerance of a score."""
@@ -30,9 +30,9 @@ TINY = 1e-9
 class Items(NamedTuple):
     """The item statistics of questions; columns are (questions,).
 
-    ``difficulty``: 1 less the mean. ``discrimination``: the correlation over the configs with the mean of the other
-    questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information``: see
-    ``item_information``. Where all configs have the same score, ``information`` is 0 and the correlation is NaN.
+    ``difficulty`` is 1 minus the mean score. ``discrimination`` is the correlation, over the configs, with the mean of
+    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is that
+    of ``item_information``. If all configs have the same score, it is 0 and the correlation is NaN.
     """
 
     difficulty: Doubles
@@ -43,7 +43,7 @@ class Items(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A question with a suspicious label: it is reversed, or all of the best configs fail it and others do not.
+    """A question with a suspicious label: it is reversed, or all of the best configs fail it and some others do not.
 
     ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed``: the
     interval of the question's discrimination is below 0.
@@ -80,7 +80,7 @@ def analyse_items(scores: Doubles) -> Items:
 
 
 def rest_means(scores: Doubles) -> Doubles:
-    """Return for each config and question the config's mean on the other questions."""
+    """Return, for each config and question, the config's mean on the other questions."""
     others = scores.shape[1] - 1
     return np.asarray((scores.sum(axis=1, keepdims=True) - scores) / max(others, 1))
 
@@ -88,9 +88,9 @@ def rest_means(scores: Doubles) -> Doubles:
 def item_information(scores: Doubles) -> Doubles:
     """Return each question's information on which config is better; negative if better configs score worse.
 
-    For hits and misses: Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum 1968), mean
-    over the configs, with the sign of a. For other scores: discrimination times standard deviation, the item
-    reliability index (Gulliksen 1950).
+    For hits and misses it is the Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum
+    1968), averaged over the configs, with the sign of a. For other scores it is the discrimination times the standard
+    deviation, which is the item reliability index (Gulliksen 1950).
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
@@ -103,8 +103,8 @@ def item_information(scores: Doubles) -> Doubles:
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
     """Find questions with a possibly wrong label, the least discriminating first.
 
-    Questions that every config fails are excluded.
-    The good configs are the best quarter by the other questions, including ties.
+    Questions that every config fails are excluded. The good configs of a question are the best quarter, including ties,
+    on the other questions.
     """
     rest, good = rest_means(scores), math.ceil(GOOD * len(scores))
     best = rest >= np.sort(rest, axis=0)[-good] - TINY
@@ -146,7 +146,7 @@ def _correlations(one: Doubles, other: Doubles) -> Doubles:
 
 
 def _standardised_logits(rest: Doubles, questions: int) -> Doubles:
-    """Convert a config's means on the other questions to its ability for each question: mean 0 and deviation 1."""
+    """Convert means on the other questions to abilities of the configs, with mean 0 and deviation 1 per question."""
     share = (rest * (questions - 1) + 0.5) / questions
     logits = np.log(share / (1 - share))
     spread = logits.std(axis=0)
@@ -160,7 +160,7 @@ def _logistic_information(hits: Doubles, ability: Doubles) -> Doubles:
 
 
 def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
-    """Fit slope and intercept of each column by Newton's method: the mode under normal priors of deviation 2."""
+    """Return each column's slope and intercept: the posterior mode under normal priors, found by Newton's method."""
     slope, intercept = np.zeros(hits.shape[1]), np.zeros(hits.shape[1])
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-(slope * ability + intercept)))

@@ -19,9 +19,9 @@ UNKNOWN = "not among the judged questions (check question_id)"
 class Calibration:
     """The agreement of one metric's judge with human labels.
 
-    ``kappa`` is for pass against fail, ``weighted_kappa`` for the scores (quadratic weights). ``passed`` is the share
-    of all verdicts that pass, ``corrected_passed`` the same corrected for the judge's errors. ``mean`` and
-    ``corrected_mean`` are of the scores; the latter requires labels on the metric's scale.
+    ``kappa`` compares passes and fails, ``weighted_kappa`` the scores (with quadratic weights). ``passed`` is the share
+    of all verdicts that pass, ``corrected_passed`` this share corrected for the judge's errors. ``mean`` is the mean
+    score, ``corrected_mean`` the mean corrected by the labels; NaN if these are too few, or not on the metric's scale.
     """
 
     metric: str
@@ -57,7 +57,7 @@ def measure(
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
         threshold: The score from which a verdict or a label passes.
-        sources: Question -> its cluster; None: each question is its own.
+        sources: Question -> its cluster; None: each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
     Raises:
@@ -67,7 +67,8 @@ def measure(
     missing = Counter((reasons or {}).get(question) or UNKNOWN for question in labels if question not in verdicts)
     if not both:
         raise InputError(
-            f"{metric}: none of the {len(labels)} labelled questions has a verdict: {count_reasons(missing)}"
+            f"{metric}: no labelled question has a verdict: {count_reasons(missing)}; label questions that the judge"
+            " has scored"
         )
     judge = np.array([verdicts[question] for question in both])
     people = np.array([labels[question] for question in both])
@@ -101,5 +102,5 @@ def measure(
 
 
 def count_reasons(missing: Mapping[str, int]) -> str:
-    """Format the number of labels without a verdict by reason."""
+    """Format the numbers of labels without a verdict, by reason."""
     return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())

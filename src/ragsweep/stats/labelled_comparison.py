@@ -51,7 +51,7 @@ class SweepLabels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedMeans:
-    """Estimates of the configs' true means by corrected means, with normal errors and without shrinkage."""
+    """Estimates of the configs' true means: the corrected means, with normal errors and without shrinkage."""
 
     matrix: Matrix
     matched: MatchedLabels
@@ -94,7 +94,7 @@ def compare_labelled(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep like ``compare_configs``, by corrected scores of labelled metrics.
+    """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
 
     Intervals of corrected differences hold together (Bonferroni). If the objective is labelled, configs with too few
     labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide.
@@ -160,12 +160,12 @@ def _correct(
 
 
 def _fewest(found: Sequence[Corrected]) -> int:
-    """Return the number of labels of the config with the fewest; pairs with identical answers need none."""
+    """Return the fewest labels of any config; a pair without labels is ignored, as its answers are identical."""
     return min((one.labels for one in found if one.labels), default=0)
 
 
 def _differences(judged: Differences, found: Mapping[int, Corrected], matched: MatchedLabels) -> Differences:
-    """Replace the estimates and intervals; tests and effects of corrected scores are unknown."""
+    """Replace the judged estimates and intervals by corrected ones; tests and effects become unknown (NaN)."""
     unknown, rows = np.full(len(judged.estimate), math.nan), np.arange(len(judged.estimate))
     own = [found.get(row) for row in rows.tolist()]
     value, low, high = (
@@ -207,7 +207,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
 
 
 def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:
-    """Flag the configs that are not shown worse than any other, all pairs together at 95 %."""
+    """Flag the configs that are not shown worse than any other; all pairs hold together at 95 %."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):

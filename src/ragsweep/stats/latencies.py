@@ -1,4 +1,4 @@
-"""Tests whether measured latencies differ by more than the machine's state explains."""
+"""Measure how busy the machine was, and test whether latencies differ by more than its state explains."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 BUSY = 2.0
 """Slowness from which a machine is considered busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
-"""Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
+"""Factor by which each interval is widened; the processor alone varies by a factor of 1.6 (docs/measurements.md)."""
 LEAST_MS = 1.0
-"""Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
+"""In milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
 """Stages without a probe: their latency is measured on the original calls."""
 
@@ -25,10 +25,10 @@ Flags = NDArray[np.bool_]
 
 
 def slowness(result: Result) -> float:
-    """Return how many times slower than idle the machine was while a config was probed, averaged over stages by time.
+    """Return how many times slower than an idle machine this one was while a config was probed.
 
     The probe alternates with a fixed piece of work, whose time is compared with its shortest time on similar machines.
-    NaN if no stage was probed in this way.
+    The result is a mean over the stages, weighted by their time; NaN if no stage was probed in this way.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)
@@ -44,15 +44,15 @@ def busy_sentence(results: Sequence[Result], what: str) -> str:
     if not busy:
         return ""
     which = f" of {len(busy)} of {len(results)} configs" if len(results) > 1 else ""
-    most = f"{'up to ' if len(busy) > 1 else ''}{max(busy):.1f} x slower than a quiet probe"
+    most = f"{'up to ' if len(busy) > 1 else ''}{max(busy):.1f} x slower than on an idle machine"
     return f"{what}{which} was measured while the machine was busy: {most}"
 
 
 def latency_apart(first: Result, second: Result, name: str) -> bool:
     """Return whether two configs differ in a latency by more than the machine's drift explains.
 
-    The intervals are widened by ``DRIFT``, and the lower end of the slower config also by the load's effect; a
-    difference below ``LEAST_MS`` does not count. False if an interval is missing.
+    Both intervals are widened by the factor ``DRIFT``, and the slower config's lower end is also reduced by the effect
+    of the load. A difference below ``LEAST_MS`` does not count. False if an interval is missing.
     """
     faster, slower = sorted((first, second), key=lambda one: _value(one.summaries, name))
     if name not in faster.summaries.metrics or name not in slower.summaries.metrics:
@@ -69,8 +69,8 @@ def _value(summaries: Summaries, name: str) -> float:
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
     """Return a lower bound of the share of a config's latency that would remain on an idle machine.
 
-    The 95th percentile of the fixed work beside a stage (see ``slowness``) measures the load's effect: a factor, for
-    long stages, and a delay, for short ones. A stage without fixed work (earlier releases) contributes 0.
+    The load's effect on a stage is taken from the 95th percentile of the fixed work beside it (see ``slowness``), as a
+    factor or as a delay, whichever is larger. A stage without fixed work, from an earlier release, contributes 0.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

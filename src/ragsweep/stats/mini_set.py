@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 DIVISIONS, RANDOM = 20, 100
-"""Ways to halve the configs, and random sets for each."""
+"""The number of ways to halve the configs, and the number of random sets for each."""
 _SHRINKAGE = 0.5
 """Shrinkage of each covariance: with few configs many correlations occur by chance."""
 _SEED = 20261125
@@ -30,9 +30,10 @@ class Agreement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How well sets ``chosen`` on one half of the configs rank the other half: means over the divisions.
+    """How well a set that was chosen on one half of the configs ranks the other half.
 
-    ``random`` is the mean for random sets of the same size; 90 % of these are between ``low`` and ``high``.
+    ``chosen`` and ``random`` are means over the divisions, for the chosen sets and for random sets of the same size;
+    90 % of the random sets are between ``low`` and ``high``.
     """
 
     chosen: Agreement
@@ -46,8 +47,8 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
     """Choose ``size`` questions greedily, so that their sum and the sum of all questions correlate over the configs.
 
     Returns their sorted indices. Covariances of different questions are halved. Each category has its share of the
-    places; a cluster has at most its share, rounded up, while others are available. ``categories`` has each question's
-    category, ``given`` the indices of questions to include.
+    places; a cluster has at most its share, rounded up, while questions of other clusters are available.
+    ``categories`` has each question's category, ``given`` the indices of questions to include.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
@@ -76,7 +77,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
 
 
 def quotas(counts: Counter[int], size: int) -> dict[int, int]:
-    """Divide ``size`` places in proportion to counts, in whole numbers by the largest remainder method."""
+    """Divide ``size`` places into whole numbers in proportion to ``counts``, by the largest remainder method."""
     total = counts.total()
     exact = {kind: size * count / total for kind, count in counts.items()}
     found = {kind: math.floor(share + _TINY) for kind, share in exact.items()}
@@ -87,7 +88,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Estimate the quality of a set: choose on one half of the configs, rank the other, for 20 random divisions."""
+    """Estimate the quality of a set that is chosen on one half of the configs and ranks the other (20 divisions)."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()
@@ -108,7 +109,8 @@ def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: S
 def agreements(whole: Doubles, parts: Doubles) -> Doubles:
     """Return Kendall's tau-b and Pearson's correlation of each part (parts, configs) with the whole (configs,).
 
-    0 for a part without differences between configs; NaN if the whole has none.
+    The result is (parts, 2). A correlation is 0 for a part without differences between configs, NaN if the whole has
+    none.
     """
     one, other = np.triu_indices(len(whole), 1)
     rank = np.sign(np.round(whole[one] - whole[other], 9))

@@ -1,4 +1,4 @@
-"""Two configs compared by each metric, consistent with the comparison of their sweep."""
+"""Compare two configs by each metric, consistently with the comparison of their sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def conclude_pair(
     """Compare the second config with the first, corrected for their ``family``, and by human labels where given.
 
     Raises:
-        InputError: No label of a labelled metric counts for an answer of one of the configs.
+        InputError: One of the configs has no label that counts for a labelled metric.
     """
     pairs = [family.compare(*results, metric) for metric in metrics]
     corrected = holm(np.array([pair.found.randomisation[pair.rows[1]] for pair in pairs]))
@@ -85,7 +85,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 
 
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
-    """Compare in each slice; if the candidate's longer context can only raise the metric, losses are excluded."""
+    """Compare the pair in each slice; rare losses are ruled out if a longer context can only raise the metric."""
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []
     for part in by_slice(transform_amounts(matrix, unit), labels, rising=np.array(safe)):
@@ -96,7 +96,7 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 
 
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
-    """Correct a metric's difference by its labels; NaN if too few of them count."""
+    """Correct a metric's difference by its labels; the result is NaN if too few of them count."""
     matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found, matrix.metric)

@@ -1,4 +1,4 @@
-"""The savings of a race, from the records of the dropped configs."""
+"""The savings of a race, computed from the records of its configs."""
 
 import math
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ from ragsweep.core.results import DROPPED, Result, Summaries
 
 
 class Saved(NamedTuple):
-    """The savings of a race: questions (out of ``of``, questions times configs), calls, and money (NaN if unknown).
+    """The questions, calls and money (NaN if unknown) that a race saves.
 
-    Calls and money are extrapolated from the evaluated questions to the others. ``needed`` is the number of calls
-    that the sweep would need without a race.
+    ``of`` is the number of questions times the number of configs. Calls and money are extrapolated from the evaluated
+    questions of each dropped config to its other questions. ``needed`` is the number of calls that the sweep would
+    need without a race.
     """
 
     questions: int

@@ -20,12 +20,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class VarianceShares:
-    """The shares of the variance of a mean (or a mean difference), which add up to 1, and the effect of doubling each.
+    """The sources of the variance of a mean (or a mean difference), as shares that add up to 1.
 
-    ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if every answer was sampled once.
-    ``judge``: due to the judge's noise; NaN if each answer was judged once, in which case the judge's noise counts as
-    the answers'. ``twice_*`` are the widths of the interval after doubling, relative to its current width. For a config
-    with one repetition the answers' noise counts as the questions', and the effect of repetitions is unknown.
+    ``questions`` is due to the choice of questions. ``answers`` is due to their sampling; NaN if every answer was
+    sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the judge's
+    noise counts as the answers'. ``twice_*`` are the widths that the interval would have after doubling the number of
+    questions, repetitions or judge's samples, relative to its current width. For a config with one repetition the
+    answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -38,7 +39,7 @@ class VarianceShares:
     twice_samples: float  # of the judge; NaN where it judged once
 
     def __str__(self) -> str:
-        """Describe the shares in a sentence."""
+        """Describe the shares, and the effects of doubling, in a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
         once = math.isnan(self.answers)
         parts = [f"{self.questions:.0%} is from questions" + (" and their answers, drawn once" if once else "")]
@@ -80,12 +81,12 @@ class _Repetitions(NamedTuple):
 def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
     """Split the variance of a config's mean, or of the difference of two; None if nothing is repeated or varies.
 
-    Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
-    + var(judge) / (R S), over the number of questions, with R repetitions and S samples of the judge (Searle, Casella
-    and McCulloch, Variance Components, 1992, section 3.6). The second term is the variance between the repetitions of a
-    question minus the judge's part in it, the third the variance between samples, and the first is the remainder;
-    negative estimates become 0. Each question's noise counts by its squared weight. Repetitions of both configs are
-    paired by number, as they share seeds and, where the context is the same, answers.
+    The shares are from the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
+    1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster) is
+    var(questions) + var(answers) / R + var(judge) / (R S), over the number of questions. The second term is the
+    variance between the repetitions of a question minus the judge's part in it, the third the variance between samples,
+    and the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
+    Repetitions of both configs are paired by number, as they share seeds and, where the context is the same, answers.
 
     Args:
         results: The result of one config, or of two, the baseline first.
@@ -141,7 +142,7 @@ def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
 
 
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
-    """Estimate the variance of each question's difference from its repetitions: (questions, 3) components.
+    """Estimate three components of the noise of each question's mean (or difference), as (questions, 3).
 
     The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
     the mean. The second and third differ because repetitions with the same text share a judgement, and so its error.
@@ -167,10 +168,10 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 
 
 def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
-    """Return the quadratic form that estimates the variance of a mean difference, and the scores' weights in it.
+    """Return the quadratic form F that estimates the variance of a mean difference, and the scores' weights in it.
 
-    With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance between
-    their common repetitions, each times its factor in the variance of the difference of the configs' means.
+    For the scores x of all known repetitions, x' F x is the sum over pairs of configs of the covariance between their
+    common repetitions, each times its factor in the variance of the difference of the configs' means.
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]

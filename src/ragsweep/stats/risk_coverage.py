@@ -1,7 +1,8 @@
 """Risk and coverage: the quality of the given answers if answers with low support are withheld.
 
-The risk-coverage curve of El-Yaniv and Wiener (2010, "On the Foundations of Noise-free Selective Classification"). The
-answers that a generator refused to give are unknown, so the curve ends at the generator's own threshold.
+This is the risk-coverage curve of El-Yaniv and Wiener (2010, "On the Foundations of Noise-free Selective
+Classification"). The answers that a generator refused to give are unknown, so the curve ends at the generator's own
+threshold.
 """
 
 import math
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 
 class CoveragePoint(NamedTuple):
-    """The result of giving only answers with at least this support.
+    """The result of giving only answers whose support is at least ``threshold``.
 
-    ``coverage`` is the share of all questions that would be answered. ``score_answered`` averages the score over these
-    (NaN without any), ``score`` over all questions, where a refusal counts 1 for an unanswerable question and else 0.
-    ``hallucinated`` is the share of the unanswerable questions that would be answered (NaN without any).
+    ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
+    answers (NaN without any), ``score`` the mean over all questions, where a refusal counts 1 for an unanswerable
+    question and 0 for any other. ``hallucinated`` is the share of the unanswerable questions that would be answered
+    (NaN if there are none).
     """
 
     threshold: float
@@ -37,8 +39,8 @@ def curve(
 ) -> list[CoveragePoint]:
     """Return the curve, from no answers to all answers of the generator.
 
-    Questions of equal support are answered together: there is one point per distinct support. Empty if no answer has a
-    support.
+    Questions with equal support are answered together, so there is one point per distinct support, after one without
+    answers. Empty if no answer has a support.
 
     Args:
         support: The generator's confidence in each answer; NaN if missing.
@@ -80,6 +82,6 @@ def curve(
 def best(points: Sequence[CoveragePoint]) -> CoveragePoint:
     """Return the point with the best score over all questions; among ties, the one with the fewest answers.
 
-    It is the best in hindsight: on other questions the same threshold scores a little worse.
+    It is the best in hindsight: on other questions the same threshold will usually score a little worse.
     """
     return max(points, key=lambda point: (point.score, point.threshold))

@@ -1,4 +1,4 @@
-"""Summarise the scores of many questions: value, interval, and the reasons for missing scores."""
+"""Summarise the scores of many questions by a value, its interval, and the reasons for missing scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """The numbers of questions without a score; ``counts`` has them by reason.
 
-    ``skipped`` questions lack a requirement of the metric; all others are ``failed``. Of the failed, ``broken`` could
-    not be measured; ``unanswered`` are broken and without an answer, so that the metric might not have applied.
-    ``settled`` questions, skipped or failed, leave nothing to measure because of what was retrieved or answered.
+    ``skipped`` questions lack a requirement of the metric; all others are ``failed``. Failed questions are ``broken``
+    if measuring them failed; broken ones are ``unanswered`` if they have no answer, so that the metric might not have
+    applied. For ``settled`` questions, skipped or failed, the retrieved texts or the answer leave nothing to measure.
     """
 
     counts: Mapping[str, int]
@@ -93,7 +93,7 @@ class ScoreTable:
         return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons, by the id of their array: metrics that share an array are counted once."""
+        """Count the reasons, keyed by the id of their ``ReasonCodes``; metrics that share one are counted once."""
         counts = {}
         for codes in {id(codes): codes for codes in self.reasons}.values():
             numbers = codes.numbers if chosen is None else codes.numbers[chosen]
@@ -111,7 +111,7 @@ class ScoreTable:
         return counts
 
     def _count_unanswered(self, codes: ReasonCodes, chosen: Numbers | None) -> int:
-        """Count the unanswered questions without a score because of a failure."""
+        """Count the unanswered questions that have no score because measuring them failed."""
         if self.unanswered is None or not self.unanswered.any():
             return 0
         is_broken = np.array([failed(name) for name in codes.names], dtype=bool)[codes.numbers] & self.unanswered
@@ -135,7 +135,7 @@ def _count_settled(by_reason: Mapping[str, int]) -> int:
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
-    """Return the share of scored questions among the questions that could have been scored.
+    """Return the share of scored questions among the questions that could have been scored; 1 if there are none.
 
     The metric is assumed to apply to the same share of the unanswered questions as of the others.
     """

@@ -1,4 +1,4 @@
-"""The verdict on a pair of configs, for every command, table, page and file."""
+"""The verdict on one config against another, which all commands, tables, pages and files share."""
 
 import math
 from typing import Literal, NamedTuple, Protocol
@@ -70,7 +70,7 @@ def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
 
 
 def pair_verdict(found: Differences, row: int, beliefs: Beliefs, margin: float) -> PairVerdict:
-    """Return the verdict on a row of ``found`` against its baseline; ``margin`` in the unit of the differences."""
+    """Return the verdict on a row of ``found`` against its baseline; ``margin`` is in the unit of the differences."""
     if not found.apart[row]:
         return PairVerdict(THE_SAME, 0.5)
     probability = beliefs.probability_better(row, found.baseline)
@@ -81,7 +81,7 @@ def pair_verdict(found: Differences, row: int, beliefs: Beliefs, margin: float) 
     if found.worse[row]:
         return PairVerdict(SHOWN_WORSE, probability)
     sign = 1.0 if found.higher_is_better else -1.0
-    beyond = (low > 0) - (high < 0)  # an interval that excludes 0, which the exact tests do not confirm
+    beyond = (low > 0) - (high < 0)  # not 0 if the interval excludes 0 although the exact tests do not confirm it
     if probability > LIKELY or beyond * sign > 0:
         return PairVerdict(LIKELY_BETTER, probability)
     if probability < 1 - LIKELY or beyond * sign < 0:

@@ -1,1 +1,1 @@
-"""Inference from one matrix of scores (configs, questions)."""
+"""Statistical inference from a matrix of scores, with one row per config and one column per question."""

@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 FOLDS = 10
 PARTITIONS = 20
-"""Repetitions of the division into folds, to reduce the dependence on a single division."""
+"""Number of divisions into folds; several of them reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
 """Means that differ by less than this fraction of the largest mean or score count as tied."""
@@ -36,7 +36,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean, the first on a tie (without questions, the first row)."""
+    """Return the row with the best mean: the first of tied rows, and the first of all rows without questions."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)
@@ -46,9 +46,9 @@ def winner(matrix: Matrix) -> int:
 def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
-    The questions are divided into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the
-    bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the bias
-    on all questions is smaller by this factor than on nine tenths of them.
+    The questions are divided into ten folds of whole clusters. The best config of nine folds is scored on the tenth:
+    the bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the
+    bias on all questions is smaller by this factor than on nine tenths of them.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -74,7 +74,7 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 
 
 def _gap(better: Doubles, fold: Numbers) -> float:
-    """Return how much worse the best config of nine folds is on the tenth: the mean over folds, by their size.
+    """Return how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size.
 
     A fold's mean is its sum of weighted scores over its number of questions, not over its sum of weights: so components
     that all configs share cancel over folds of equal size.
@@ -99,9 +99,10 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 
 
 def _folds(matrix: Matrix) -> list[Numbers] | None:
-    """Divide the questions into ten folds of similar size, clusters whole, in twenty ways; None with too few clusters.
+    """Divide the questions in twenty ways into ten folds of whole clusters; None with too few clusters.
 
-    A cluster with a third of the questions would make a fold of that size, which the other folds cannot represent.
+    The folds have similar sizes. A cluster with a third of the questions would make a fold of that size, which the
+    other folds cannot represent.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None
@@ -111,7 +112,7 @@ def _folds(matrix: Matrix) -> list[Numbers] | None:
 
 
 def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:
-    """Assign the clusters, largest first, to the fold with the fewest questions."""
+    """Assign each cluster, in order of decreasing size, to the fold that has the fewest questions so far."""
     shuffled = generator.permutation(len(sizes))
     if sizes.max() == 1:
         dealt = np.empty(len(sizes), dtype=np.int64)

@@ -18,17 +18,17 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 FEWEST = 10
-"""Minimum effective clusters for an estimate of the spread."""
+"""Minimum effective number of clusters for an estimate of the spread."""
 TAIL = 0.02
 """Two-sided tail at which degrees of freedom are fitted: less than for one 95 % interval, more than for many."""
 PRECISION, STEPS = 1e-9, 40
-"""Relative precision of a root (the integral is less accurate), and maximum steps."""
+"""Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
-"""Nodes of the integral; its error is below 1e-6 for the layouts of the tests."""
+"""Number of nodes of the integral, whose error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
 """Digits of a correlation: more than the estimate's accuracy, and few enough to cache derived values."""
 KINDS = 40
-"""Maximum kinds of clusters for the degrees of freedom: with weights, few clusters are equal."""
+"""Maximum number of kinds of clusters for the degrees of freedom: with weights, few clusters are equal."""
 
 
 def effective_clusters(sizes: Doubles) -> float:
@@ -37,7 +37,7 @@ def effective_clusters(sizes: Doubles) -> float:
 
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
-    """Return whether there are enough clusters to estimate a spread; ``clusters`` has each question's number from 0."""
+    """Return whether there are enough clusters to estimate a spread; ``clusters`` has the cluster of each question."""
     return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
@@ -49,8 +49,8 @@ def enough(sizes: Doubles) -> bool:
 def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -> float:
     """Estimate the correlation of scores within a cluster, from 0 to 1: one number for all rows.
 
-    The analysis of variance's estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
-    section 2), its mean squares averaged over the rows, each in units of the row's variance. 0 where it is undefined:
+    It is the analysis-of-variance estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
+    section 2), with mean squares averaged over the rows, each in units of the row's variance. It is 0 where undefined:
     if there is one cluster, if every cluster is a single question, or if no row varies.
 
     Args:
@@ -83,10 +83,10 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     For weighted questions a cluster's size is the sum of its weights, and ``squares`` the sum of their squares.
 
     A cluster's factor is the variance of its sum over the expected square of its sum of deviations: CR2 for a mean
-    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The degrees of freedom
-    are those of the Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for independent
-    scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are G / (G - 1) and
-    the degrees G - 1.
+    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
+    freedom are those of Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for
+    independent scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are
+    G / (G - 1) and the degrees G - 1.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares
@@ -150,7 +150,7 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 
     most = _satterthwaite(_Model.of(np.array(kinds), np.array(counts), 0.0))
     model = _Model.of(np.array(kinds), np.array(counts), correlation)
-    end = 4.0  # at half of it more than TAIL of any t distribution, and of the normal, is left
+    end = 4.0  # more than TAIL of any t distribution, and of the normal, is beyond half of it
     while _exceeds(model, end) > TAIL:
         end *= 2
     critical = _root(lambda value: _exceeds(model, value) - TAIL, end / 2, end)
@@ -162,7 +162,8 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 def _root(decreasing: Callable[[float], float], low: float, high: float) -> float:
     """Return the zero of a decreasing function between ``low`` and ``high``.
 
-    Ridders' method (IEEE Transactions on Circuits and Systems 26, 1979); importing scipy.optimize takes a second.
+    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). It is implemented here because
+    importing scipy.optimize takes a second.
     """
     above, below, root = decreasing(low), decreasing(high), low
     for _ in range(STEPS):
@@ -187,10 +188,11 @@ def _satterthwaite(model: _Model) -> float:
 
 
 def _exceeds(model: _Model, value: float) -> float:
-    """Return the probability of a t statistic beyond ``value`` on either side; mean and variance may be dependent.
+    """Return the probability that a t statistic is beyond ``value`` on either side of 0.
 
-    The statistic is beyond it if the squared mean minus value² times the estimated variance is above 0. This is a
-    quadratic form in normal numbers, whose distribution is a single integral (Imhof, Biometrika 48, 1961).
+    The mean and the estimated variance may be dependent. The statistic is beyond ``value`` if the squared mean minus
+    value² times the estimated variance is above 0. This is a quadratic form in normal numbers, whose distribution is a
+    single integral (Imhof, Biometrika 48, 1961).
     """
     mean, form, apart = model.mean_and_variance()
     single = np.linalg.eigvalsh(np.outer(mean, mean) - value**2 * form)
@@ -207,8 +209,8 @@ def _exceeds(model: _Model, value: float) -> float:
 def _nodes() -> tuple[Doubles, Doubles]:
     """Return nodes and weights of an integral over u from 0 to infinity, by the substitution u = t / (1 - t).
 
-    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form: Gauss-Legendre nodes are
-    eigenvalues, whose computation takes a third of a second.
+    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form. Gauss-Legendre nodes are
+    eigenvalues, whose computation would take a third of a second.
     """
     angles = (np.arange(NODES) + 0.5) * (math.pi / NODES)
     orders = np.arange(1, NODES // 2 + 1)

@@ -21,15 +21,15 @@ STAKES = (0.3, 0.6, 0.9)
 LARGEST_STAKE = 0.9
 """Largest share of the capital that a cluster can lose, regardless of its size."""
 STEPS = 50
-"""Bisections to find a bound: its error is the range of the differences times 2^-50."""
+"""Number of bisections that find a bound; its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
-"""The mean of a config without scores: it leads only if no config has any."""
+"""The mean that stands for a config without scores, which leads only if no config has any."""
 TIE = 1e-9
 """Tolerance, relative to the largest score, within which means tie."""
 
 
 def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
-    """Sum differences (rows, questions) by cluster, in the order of cluster numbers; NaN are skipped.
+    """Sum differences (rows, questions) by cluster, in the order of cluster numbers; NaN values are skipped.
 
     Returns:
         The sums, and the number of differences in each, both (rows, clusters).
@@ -39,21 +39,21 @@ def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Double
 
 
 def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 1.0) -> Doubles:
-    """Return the logarithm of the capital after each cluster: (rows, clusters).
+    """Return the logarithm of the capital after each cluster, as (rows, clusters).
 
-    A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and their
-    capitals are averaged, so the questions' order affects only the leader (``deficits``). A question multiplies a
+    The capital is bet on a mean above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and
+    their capitals are averaged, so the questions' order affects only the leader (``deficits``). A question multiplies a
     capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
-    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. The bet is valid if
+    bet on the sum of its questions, scaled down if it could lose more than ``LARGEST_STAKE``. The bet is valid if
     clusters are independent draws; if it was scaled down, a config's gain must also be independent of the number of
     questions that share a source.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
-        sizes: The number of differences in each sum, or the sum of their weights of at most 1; 0 leaves the capital
-        unchanged.
-        margin: In the unit of the differences, above -spread.
-        spread: The metric's highest value less its lowest: a difference lies in [-spread, spread].
+        sizes: The number of differences in each sum, or the sum of their weights, none of which is above 1. A size of 0
+        leaves the capital unchanged.
+        margin: The margin in the unit of the differences; it must be above -spread.
+        spread: The metric's highest value minus its lowest: a difference lies in [-spread, spread].
     """
     won = (sums - margin * sizes) / (spread + margin)
     capitals = [np.log1p(_fraction(stake, sizes) * won).cumsum(axis=1) for stake in STAKES]
@@ -66,7 +66,7 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return the largest logarithm so far, at least 0, of a capital from ``betting``: (rows, clusters)."""
+    """Return the largest logarithm of a capital from ``betting`` so far, at least 0, as (rows, clusters)."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 
@@ -75,9 +75,9 @@ def lower_bound(
 ) -> Doubles:
     """Return a lower bound of each row's mean difference (rows,), valid at ``level`` for all times together.
 
-    It is the largest margin that ``betting`` has rejected so far, -spread if none. Arguments as for ``betting``.
-    If the clusters are not in the order of asking (``ordered`` False), only the final capital counts: it does not
-    depend on the order, so that later calls may insert clusters anywhere.
+    It is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are those
+    of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital
+    counts; it does not depend on the order, so later calls may insert clusters anywhere.
     """
     if not len(sums):
         return np.zeros(0)
@@ -101,13 +101,13 @@ def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
 
 
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
-    """Return each config's deficit to the leader, question by question: (configs, questions).
+    """Return each config's deficit to the leader on each question, as (configs, questions).
 
-    The leader of a question is the config with the highest mean over the questions before its cluster, among the other
-    configs that are asked this question; ties lead together, with the mean of their scores, and initially all others
-    do. So the leader is fixed before the question is scored, and for the best config the expected difference is at most
-    0, regardless of the leader: one capital on these differences needs no correction for the number of rivals. NaN if a
-    score is missing, or if this config or all others are no longer asked.
+    A config's leader on a question is the config with the highest mean over the questions before its cluster, among the
+    other configs that are asked this question. Tied configs lead together, with the mean of their scores; initially all
+    others are tied. So the leader is fixed before the question is scored, and for the best config the expected deficit
+    is at most 0, regardless of the leader: one capital on these differences needs no correction for the number of
+    rivals. NaN if a score is missing, or if the config or all others are no longer asked.
 
     Args:
         better: Scores (configs, questions), more is better, in the order of asking; NaN if missing.
@@ -138,7 +138,7 @@ def _near(better: Doubles) -> float:
 
 
 def _means(better: Doubles) -> Doubles:
-    """Return the means over the scores before each question, and finally over all: (configs, questions + 1)."""
+    """Return the means over the scores before each question and, last, over all, as (configs, questions + 1)."""
     known = ~np.isnan(better)
     empty = np.zeros((len(better), 1))
     counts = np.concatenate([empty, known.cumsum(axis=1)], axis=1)
@@ -147,5 +147,5 @@ def _means(better: Doubles) -> Doubles:
 
 
 def _highest(means: Doubles, near: float) -> Flags:
-    """Flag the maximum of each column, including ties; nothing in a column where no config is asked."""
+    """Flag the maximum of each column, including ties; a column in which no config is asked has no flag."""
     return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))

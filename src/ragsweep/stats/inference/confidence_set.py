@@ -1,4 +1,4 @@
-"""Configs that may be the best, by a simultaneous comparison of all pairs."""
+"""The configs that may be the best, by a simultaneous comparison of all pairs."""
 
 import math
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 WORK = 500_000_000
-"""Maximum pairs times resamples: with more than about 300 configs there are fewer resamples, at least 1,000."""
+"""Maximum number of pairs times resamples: more than about 300 configs have fewer resamples, but at least 1,000."""
 AT_ONCE = 250
 """Resamples per block of the pairwise comparison."""
 SAME = 1e-5
@@ -33,8 +33,9 @@ class PairErrors(NamedTuple):
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
-    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count as one.
-    With one config or too few clusters, ``largest`` is 0 and every config may be the best.
+    This is like Tukey's method for means, but with the observed dependence between configs. Configs with equal scores
+    count as one. If only one config is left, or with too few clusters, ``largest`` is 0 and every config may be the
+    best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)

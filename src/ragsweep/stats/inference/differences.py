@@ -94,9 +94,10 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 
 
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
-    """Divide each mean difference by the differences' standard deviation: 0 if nothing differs, NaN without spread.
+    """Divide each mean difference by the standard deviation of the differences.
 
-    ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean of 1.
+    The effect is 0 if nothing differs; it is NaN if all differences are the same number, or for fewer than two
+    questions. ``differences`` (rows, questions) are multiplied by ``weights``, which have a mean of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)

@@ -111,9 +111,10 @@ class Power:
 class Slice:
     """Each config minus the baseline on the questions with one value of one label; arrays have one number per config.
 
-    They are in the metric's unit and own direction. Intervals hold for all configs and slices together; NaN with fewer
-    than ten effective clusters. ``p`` is from the randomisation test, ``p_holm`` corrected over all configs and slices.
-    ``exposed``: a loss too rare to have been observed could undo what the interval shows, so nothing is claimed.
+    Differences are in the metric's unit and own direction. Intervals hold for all configs and slices together; their
+    ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is corrected
+    over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could undo what the
+    interval shows, so nothing is claimed.
     """
 
     label: str
@@ -140,7 +141,7 @@ class Slice:
 
     @property
     def seems_worse(self) -> Flags:
-        """The configs that are worse, even if gains too rare to have been observed could undo this: a warning."""
+        """The configs that seem worse, including ``exposed`` ones; usable only as a warning."""
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
@@ -193,12 +194,12 @@ class Concentration:
 
 @dataclass(frozen=True)
 class RareLosses:
-    """The effect of large losses on few questions on one config's lead over another.
+    """How one config's lead over another would be affected by large losses on a few questions.
 
-    ``survives``: the lead withstands one more cluster that loses everything or, if losses were observed, the
-    studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
-    cannot be excluded: ``seen`` clusters lost at least half as much on average, out of ``questions``, the effective
-    number of clusters.
+    ``survives`` states whether the lead withstands one more cluster that loses everything or, if enough losses were
+    observed, whether the studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (in the metric's unit) on
+    a ``share`` of the questions cannot be excluded. ``questions`` is the effective number of clusters; ``seen``
+    clusters lost at least half as much on average.
     """
 
     survives: bool

@@ -26,8 +26,9 @@ class Effect:
     """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
 
     For one parameter: its level minus the first level, averaged over all levels of the others. For two: the change in
-    the effect of the second when the first is also changed. NaN if the effect is not estimable (``note``). ``exposed``:
-    a loss too rare to have been observed could undo what the interval shows.
+    the effect of the second when the first is also changed. The numbers are NaN if the effect cannot be estimated, with
+    the reason in ``note``. ``exposed`` states whether a loss too rare to have been observed could undo what the
+    interval shows.
     """
 
     factors: tuple[str, ...]
@@ -45,9 +46,9 @@ class Effect:
 class Effects:
     """All effects of a grid; their intervals hold together at ``level``.
 
-    ``interactions`` of a model without them: "present" if the configs differ significantly from the model, so that an
-    effect is an average over the configs that were run; "not shown" if they do not; "untestable" if there are no more
-    configs than coefficients, as in an ablation. Other models have "estimated".
+    For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
+    so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if
+    there are no more configs than coefficients, as in an ablation. For other models it is "estimated".
     """
 
     effects: tuple[Effect, ...]
@@ -76,11 +77,11 @@ def effects(
 ) -> Effects:
     """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
-    ``parameters`` is one mapping per config, name -> value as text. Parameters with a single value are not factors; a
-    parameter that a config lacks counts as the level "". In a full grid (every combination, equally often) an effect is
-    a difference of plain averages over configs; else a model of main effects and two-way interactions is fitted by
-    least squares, or of main effects alone if there are too few configs for that, as in an ablation that changes one
-    parameter at a time. Either way an effect has one number per question, so that questions remain paired and
+    ``parameters`` has one mapping per config, from a name to its value as text. Parameters with a single value are not
+    factors; a parameter that a config lacks counts as the level "". In a full grid (every combination, equally often)
+    an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares: of main
+    effects and two-way interactions, or of main effects alone if there are too few configs, as in an ablation that
+    changes one parameter at a time. Either way an effect has one number per question, so questions remain paired and
     clustered. The metric can only rise with the factors in ``lengthening``: their main effects are not exposed if no
     question loses.
     """
@@ -157,7 +158,8 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights of the model's coefficients in an effect.
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
-    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors cancel: 0.
+    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors have the
+    weight 0, because they cancel.
     """
     weights = []
     for column in design.columns:

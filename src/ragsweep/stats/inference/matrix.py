@@ -1,4 +1,4 @@
-"""One metric of several configs as a matrix: the same questions in every row."""
+"""The scores of several configs for one metric as a matrix, with the same questions in every row."""
 
 from __future__ import annotations
 

@@ -89,10 +89,10 @@ def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def as_student(normal: float, degrees: float) -> float:
-    """Return the t value with the tail probability of a normal value.
+    """Return the t value that has the same tail probability as a normal value.
 
-    Inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite and
-    increasing far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of
+    The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite
+    and increasing far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of
     freedom.
     """
     if not degrees >= 1 or math.isnan(normal):
@@ -103,7 +103,7 @@ def as_student(normal: float, degrees: float) -> float:
 
 
 def as_normal(student: Doubles, degrees: float) -> Doubles:
-    """Return the normal value with the tail probability of a t value: the inverse of :func:`as_student`."""
+    """Return the normal value that has the same tail probability as a t value; the inverse of :func:`as_student`."""
     root = np.sqrt(degrees * np.log1p(np.square(student) / degrees))
     return np.asarray(np.sign(student) * root * (8 * degrees + 1) / (8 * degrees + 3))
 
@@ -116,7 +116,7 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, but at most the p-value for an unadjusted interval.
+    """Return the one-sided p-value of a critical value, but at most that of an unadjusted interval.
 
     The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.

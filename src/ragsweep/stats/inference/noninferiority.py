@@ -26,7 +26,7 @@ FEW_DIFFER = "very few questions differ: a large loss on a few others may be uns
 UNSEEN = "very few questions differ against the candidate: large losses on a few others may be unseen"
 UNSEEN_GAINS = "very few questions differ for the candidate: large gains on a few others may be unseen"
 SPARSE = 30
-"""If fewer questions differ, a normal approximation underestimates rare and large losses."""
+"""Number of differing questions below which a normal approximation underestimates rare and large losses."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, clusters whole; the bounds are Student's t (one side of Schuirmann's test, 1987). A relative
-    margin is a share of the baseline's mean: each question's slack is then candidate - (1 - margin) x baseline, or
-    (1 + margin) x baseline - candidate if less is better, so that the baseline's own uncertainty counts (Laster and
-    Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions differ, each end includes one more question,
-    off by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If no
-    question differs, the share of questions that might differ is bounded by the rule of three
-    (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
-    and the loss of each by the largest possible one. For scores within 0 and 1, a pass must survive one more cluster on
-    which everything is lost (see ``rare_losses``), and a fail one on which everything is won; if ten or more clusters
-    contradict it, the studentised bootstrap may confirm it instead. With fewer than ten effective clusters the gate is
-    inconclusive.
+    Questions are paired, and clusters count as a whole; the bounds are from Student's t (one side of Schuirmann's test,
+    1987). A relative margin is a share of the baseline's mean: each question's slack is then
+    candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
+    baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions
+    differ, each end includes one more question, off by the largest observed difference (in the spirit of Agresti and
+    Min, Statistics in Medicine 24, 2005). If no question differs, the share of questions that might differ is bounded
+    by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and
+    Lippman-Hand, JAMA 249, 1983), and the loss of each by the largest possible one. For scores within 0 and 1, a pass
+    must survive one more cluster on which everything is lost (see ``rare_losses``), and a fail one on which everything
+    is won; if ten or more clusters contradict the decision, the studentised bootstrap may confirm it instead. With
+    fewer than ten effective clusters the gate is inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
@@ -72,18 +72,18 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     if len(matrix.values) != 2:
         raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
     if not (margin >= 0 and math.isfinite(margin)):
-        raise InputError(f"a margin of {margin:g}: use a number of 0 or more")
+        raise InputError(f"{matrix.metric}: a margin must be finite and at least 0, got {margin:g}")
     return _decided(matrix, margin, relative, level)
 
 
 def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float = 0.95) -> Gate:
     """Decide like :func:`gate`, for a growing set of questions that is examined repeatedly.
 
-    One bet on each cluster's differences (see ``confidence_sequence.betting``) that the candidate is not worse by more
-    than ``margin``, and another that it is. If all questions of an earlier look are kept, the capital exceeds 1 / (1 -
-    level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), for any choice
-    of looks, provided that new questions come with new clusters. Their order does not matter. ``low`` and ``high``
-    bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    Each cluster's differences are bet on twice (see ``confidence_sequence.betting``): that the candidate is not worse
+    by more than ``margin``, and that it is. If all questions of an earlier look are kept, the capital exceeds
+    1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), for
+    any choice of looks, provided that new questions come with new clusters. The order of the questions does not matter.
+    ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
     ``spread`` is the metric's highest value minus its lowest. A question with a weight stakes its share of the largest
     weight, which must be the same at every look.
@@ -93,7 +93,8 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
-            f"{matrix.metric}: a margin or gain of {abs(margin):g} must be smaller than the metric's range, {spread:g}"
+            f"{matrix.metric}: a margin or gain must be smaller than the metric's range ({spread:g}), got"
+            f" {abs(margin):g}"
         )
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
@@ -137,8 +138,8 @@ def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
     """Return bounds of a share, each one-sided at ``level``.
 
     Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
-    that many independent questions the share would have the same standard error. If all scores are equal, it is the
-    number of effective clusters.
+    that many independent questions the share would have the same standard error. If all scores are equal, this size is
+    the effective number of clusters.
     """
     from scipy.special import betaincinv
 
@@ -184,8 +185,8 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         return _undecided(matrix, margin, level, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
-        share = f"{100 * margin:g}% of the baseline's mean, {baseline:g}"
-        raise InputError(f"{matrix.metric}: {share}, is no margin; give an absolute one, without %")
+        share = f"{100 * margin:g}% of the baseline's mean is no margin, because the mean is {baseline:g}"
+        raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
         return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
@@ -208,11 +209,11 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
-    """Return a lower bound of the slack that allows for rare losses, and the reason for it; infinite if not needed.
+    """Return a lower bound of the slack that allows for rare losses, and the reason for it.
 
-    ``turn`` is 1 for a pass; it is -1 for a fail, where the bound is of the negated slack. The mean of scores within 0
-    and 1 must survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap
-    gives the bound. Other scores have no largest loss, and so no bound.
+    ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores within 0 and 1 must
+    survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap gives the
+    bound instead. The bound is infinite if none is needed, and for other scores, which have no largest loss.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:

@@ -44,8 +44,9 @@ def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
     Differences of 0 are dropped (Wilcoxon's own treatment); equal ones share their mean rank. With up to 25 non-zero
-    differences the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no
-    continuity correction. If nothing differs, p is 1. Questions count individually, without clusters.
+    differences the p-value is exact given the ties; with more it is from a normal approximation, with the variance
+    corrected for ties and without a continuity correction. If nothing differs, p is 1. Questions count individually,
+    without clusters.
     """
     apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
@@ -155,7 +156,7 @@ def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
 
 
 def _all_signs(clusters: int) -> NDArray[np.float32]:
-    """Return every combination of signs: (clusters, 2 ** clusters)."""
+    """Return every combination of signs, as (clusters, 2 ** clusters)."""
     bits = np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1
     return np.asarray(bits * 2 - 1, dtype=np.float32)
 

@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
+    """A planned golden set: its questions, its source documents (``clusters``), and the comparisons with one config."""
 
     questions: int
     clusters: int
@@ -83,17 +83,17 @@ def check_design(design: Design) -> None:
     if design.clusters < FEWEST:
         option = "--clusters" if design.clusters < design.questions else "--questions"
         raise ConfigError(
-            f"{option}: {design.clusters} are too few to show any difference; plan at least {FEWEST} source documents,"
-            " with at least one question each"
+            f"{option}: at least {FEWEST} source documents, with at least one question each, are needed to show any"
+            f" difference, got {design.clusters:,}"
         )
 
 
 def detectable(spread: float, correlation: float, design: Design) -> float:
     """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
 
-    It is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared among the
-    comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the variance of a
-    mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
+    The difference is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared
+    among the comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the
+    variance of a mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
     """
     factor = sum(
         student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)

@@ -1,4 +1,4 @@
-"""The smallest difference that a golden set can detect, and the number of questions for a smaller one."""
+"""The smallest difference that a golden set can detect, and the number of questions that detect a given difference."""
 
 import math
 from collections.abc import Sequence
@@ -20,22 +20,23 @@ Numbers = NDArray[np.int64]
 
 SEED = 20261125
 SIMULATED = 400
-"""Simulated golden sets for the power of a true gain."""
+"""Number of simulated golden sets from which the power for a true gain is estimated."""
 WIDEST = 8.0
 """The largest gain to try, in multiples of the gain derived from the observed spread."""
 ROUGHLY = 0.02
-"""Shortfall of a simulated power within its simulation error."""
+"""Shortfall of a simulated power that is within its simulation error."""
 MOST = 1e9
-"""Maximum questions of a plan: a difference that needs more is zero or rounding."""
+"""Maximum number of questions of a plan; a difference that needs more is zero or due to rounding."""
 
 
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
-    It is (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation
-    Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the factor is then found
-    by simulation from the differences of the config with the median error. For a comparison of many configs, ``level``
-    is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
+    The effect is (t_{1 - alpha/2} + t_power) standard errors, which are by cluster, as are the degrees of freedom
+    (Bloom, Evaluation Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the
+    factor is then found by simulation from the differences of the config with the median error. For a comparison of
+    many configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
+    :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -60,7 +61,7 @@ def _standard_errors_shown(
 ) -> float:
     """Return the smallest true difference, in standard errors, that is shown in the required share of cases.
 
-    ``power`` is that share, and the degrees of freedom. NaN if no difference is shown so often.
+    ``power`` has that share and the degrees of freedom. NaN if no difference is shown so often.
     """
     share, degrees = power
     factor, differ = critical + student_quantile(share, degrees), np.flatnonzero(~np.isnan(errors)).tolist()
@@ -75,9 +76,9 @@ def _standard_errors_shown(
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
     """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 in ``power`` of all cases.
 
-    Simulated by drawing from the observed clusters, gaining ones more often, so that the mean is the true gain:
-    additional hits also widen the spread. NaN if no gain up to ``WIDEST`` times ``gain`` is shown often enough;
-    ``gain`` if no cluster gains. ``critical`` is in standard errors.
+    Cases are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is the true
+    gain; the additional hits also widen the spread. NaN if no gain up to ``WIDEST`` times ``gain`` is shown often
+    enough; ``gain`` if no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:
@@ -104,7 +105,7 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
 
 
 def _lifted(sums: Doubles, mean: float) -> Doubles:
-    """Return weights of the sums, equal among gaining clusters and among the others, so that their mean is ``mean``."""
+    """Return weights that give the sums the mean ``mean``; they are equal among gaining clusters, and among others."""
     won = sums > 0
     rest = float(sums[~won].mean()) if (~won).any() else 0.0
     share = min(max((mean - rest) / (float(sums[won].mean()) - rest), 0.0), 1.0)
@@ -114,7 +115,7 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
-    It is above .95, because all intervals hold together: the more there are, the larger a difference must be.
+    The level is above .95, because all intervals hold together: the more there are, the larger a difference must be.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -122,10 +123,10 @@ def each_level(differences: Differences) -> float:
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
-    """Return the level of each comparison with one baseline so that all ``comparisons`` hold together at ``level``.
+    """Return the level that each comparison with one baseline needs for all of them to hold together at ``level``.
 
-    Assumes equal errors and a correlation of 1/2 for all differences, which holds if the scores of all configs are
-    equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
+    All differences are assumed to have equal errors and a correlation of 1/2, which is true if the scores of all
+    configs are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
     """
     from scipy.optimize import brentq
 
@@ -169,7 +170,8 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect``; None if unknown.
 
-    For the median spread of the configs, and the power and level of ``found``. The sign of ``effect`` does not matter.
+    It holds for the median spread of the configs, and for the power and level of ``found``. The sign of ``effect`` does
+    not matter.
     """
     if not len(found.spread) or np.isnan(found.spread).all():
         return None

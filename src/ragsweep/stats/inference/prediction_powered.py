@@ -44,11 +44,11 @@ def prediction_powered(
 ) -> Corrected:
     """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second minus first.
 
-    Power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453): the mean of the
-    labels, plus ``weight`` times the difference between the judge's means over all questions and over the labelled
-    ones. The weight minimises the estimated variance, within 0 and 1. Variances are of each question's influence,
-    summed by cluster, so that rows may be labelled on the same or on different questions. The labelled questions must
-    be drawn at random.
+    The method is power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453). The
+    estimate is the mean of the labels, plus ``weight`` times the difference between the judge's means over all
+    questions and over the labelled ones. The weight minimises the estimated variance, within 0 and 1. Variances are of
+    each question's influence, summed by cluster, so rows may be labelled on the same or on different questions. The
+    labelled questions must be drawn at random.
 
     For marks (labels of 0 and 1) the interval is normal and adds pseudo-labels, in each row half the squared normal
     quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and highest score
@@ -178,7 +178,10 @@ def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
 
 
 def _known(contrasts: Doubles, case: _Case, level: float, everything: float) -> Corrected:
-    """Return the mean of contrasts that need no labels, with Student's interval; its width is 0 if all are equal."""
+    """Return the mean of contrasts that need no labels, with Student's interval.
+
+    With fewer than two effective clusters the ends are NaN; otherwise both equal the mean if all contrasts are equal.
+    """
     value = float(contrasts.mean())
     (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)
     degrees = effective_clusters(np.bincount(case.clusters).astype(np.float64)) - 1

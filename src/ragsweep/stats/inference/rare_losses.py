@@ -34,10 +34,10 @@ def rare_losses(
 ) -> RareLosses:
     """Return the effect of rare large losses on one config's lead over another, and their possible frequency.
 
-    The share is the exact upper bound of a rate (Clopper and Pearson, Biometrika 26, 1934).
+    The returned ``share`` is the exact upper bound of a rate (Clopper and Pearson, Biometrika 26, 1934).
 
     Args:
-        gains: Per question (questions,), positive if the config is better; times ``weights`` if any.
+        gains: The gain on each question (questions,), positive if the config is better, times its weight if any.
         clusters: Cluster of each question, numbered from 0.
         largest: The largest possible loss of one question; 0 if the metric's definition excludes a loss.
         weights: Weight of each question, of mean 1.
@@ -79,7 +79,7 @@ def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
     """Return whether enough clusters lose at least half of the gaining clusters' mean gain; True if none gains.
 
     Args:
-        gains: Per question (questions,), positive if the config is better.
+        gains: The gain on each question (questions,), positive if the config is better.
         clusters: Cluster of each question, numbered from 0.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
@@ -123,7 +123,7 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
     """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
 
-    Below 0 if the chance of no gain is above ``allowed``.
+    The bound is below 0 if the chance of no gain is above ``allowed``.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)
@@ -133,5 +133,5 @@ def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -
 
 @lru_cache(maxsize=4)
 def _weights(clusters: int) -> Floats:
-    """Draw weights of the clusters and one more: (draws, clusters + 1)."""
+    """Draw weights of the clusters and of one more cluster, as (draws, clusters + 1)."""
     return np.random.default_rng((SEED, clusters)).exponential(size=(DRAWS, clusters + 1)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Resample clusters of questions: the sampling distribution of the means of many configs."""
+"""Resample clusters of questions, for the sampling distribution of the means of many configs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Numbers = NDArray[np.int64]
 
 RESAMPLES = 10_000
 BLOCK = 500
-"""Resamples per block, whose arrays fit into the processor's cache."""
+"""Number of resamples per block; the arrays of a block fit into the processor's cache."""
 REMEMBERED = 1 << 26
-"""Size limit, in bytes, of cached draws for one number of clusters; larger ones are redrawn each time."""
+"""Size limit, in bytes, of the cached draws for one number of clusters; larger draws are repeated each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
 """Spread, relative to the largest number, below which it is mere rounding and counts as 0."""
@@ -60,13 +60,13 @@ class ClusteredScores:
 def cluster_scores(
     rows: Doubles, clusters: Numbers, weights: Doubles | None = None, *, compared: bool = False
 ) -> ClusteredScores:
-    """Sum rows (rows, questions) by cluster (questions,), numbered from 0. Without questions, means and errors are NaN.
+    """Sum rows (rows, questions) by cluster; ``clusters`` (questions,) has each question's cluster, numbered from 0.
 
-    With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are also weighted, and the
-    size of a cluster is the sum of its weights.
+    Without questions, means and errors are NaN. With ``weights`` (questions,), of mean 1, the rows are scores times
+    weights: deviations are also weighted, and the size of a cluster is the sum of its weights.
 
-    If rows are ``compared`` with each other, the component of a question that they all share cancels in differences and
-    is excluded from the correlation within clusters.
+    If rows are ``compared`` with each other, the part of a question's scores that all rows share cancels in differences
+    and is excluded from the correlation within clusters.
     """
     questions = rows.shape[1]
     if not questions:
@@ -88,7 +88,7 @@ def cluster_scores(
 
 
 def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
-    """Return the sum of each row over each cluster (rows, clusters)."""
+    """Return the sum of each row over each cluster, as (rows, clusters)."""
     order = np.argsort(clusters, kind="stable")
     starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
     if len(starts) == rows.shape[1]:

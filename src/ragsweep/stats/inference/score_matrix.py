@@ -1,4 +1,4 @@
-"""Align several results' scores of one metric as a matrix.
+"""Align the scores of several results for one metric in a matrix.
 
 Scores that are missing because of the config, not the question, are replaced by the worst score: otherwise a config
 could improve its mean by declining the questions that it would get wrong.
@@ -27,7 +27,7 @@ OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align one metric's scores on the questions scored in every result; a declined answer has the worst score.
+    """Align one metric's scores on the questions scored in every result; a declined answer gets the worst score.
 
     Raises:
         InputError: A result has no such metric, or the metric has no direction.
@@ -70,7 +70,7 @@ def _check(result: Result, metric: str) -> None:
     if metric not in result.summaries.metrics:
         raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
     if result.summaries.metrics[metric].higher_is_better is None:
-        raise InputError(f"{metric}: has no better direction, so no config is better by it")
+        raise InputError(f"{metric}: has no better direction, so no config is better by it; choose another metric")
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:

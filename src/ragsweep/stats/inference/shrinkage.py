@@ -21,7 +21,7 @@ NO_SPREAD = 0.04
 ONE_GROUP = 0.2
 """Prior probability that the configs are a single group."""
 TYPICAL = 0.4
-"""Typical standard deviation of scores within 0 and 1; other metrics scale ``SPREADS`` by their own relative to it."""
+"""Typical standard deviation of scores within 0 and 1; ``SPREADS`` of other metrics are scaled in proportion to it."""
 UNDERSTATED = 1.5
 """Factor on the observed skewness of a lead, which is too small if large losses were not drawn."""
 NEVER = 1e-12
@@ -29,11 +29,11 @@ NEVER = 1e-12
 
 
 class Groups(NamedTuple):
-    """The probable divisions of the configs, ranked by mean, into an upper and a lower group.
+    """The probable divisions of the configs, which are ranked by mean, into an upper and a lower group.
 
-    A division with 0 in ``uppers`` is a single group, stored as the lower one.
-    ``kept`` (spreads,) is the share of an observed difference that remains for each spread of the true means;
-    ``shares`` are the posterior means of ``kept`` in each group. Arrays with two rows have the upper group first.
+    A division with 0 in ``uppers`` is a single group, stored as the lower one. ``kept`` (spreads,) is the share of an
+    observed difference that remains for each spread of the true means; ``shares`` are the posterior means of ``kept``
+    in each group. Arrays with two rows have the upper group first.
     """
 
     chances: Doubles  # (divisions,): posterior probability of each
@@ -78,8 +78,8 @@ class Posterior:
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0.
 
-        In standard errors it is, for a gain of z with errors of Student's t with n degrees of freedom, the density at z
-        times (n + z²) / (n - 1), minus z times the probability beyond z.
+        For a gain of z standard errors that follows Student's t with n degrees of freedom, the loss in standard errors
+        is the density at z times (n + z²) / (n - 1), minus z times the probability beyond z.
         """
         if not self.known:
             return math.nan
@@ -94,10 +94,11 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return probability, mean and standard error of ``row`` minus ``other``, each (divisions, spreads).
+        """Return the mean and standard error of ``row`` minus ``other`` for each division and spread.
 
-        Within a group the observed difference and its squared error are multiplied by the share kept. Between groups
-        each of the two means combines the error of its group's mean and the kept share of its own error.
+        The probability of each division and spread comes first; all three arrays are (divisions, spreads). Within a
+        group, the observed difference and its squared error are multiplied by the share kept. Between groups, each of
+        the two means combines the error of its group's mean and the kept share of its own error.
         """
         first, second = sorted((int(self.ranks[row]), int(self.ranks[other])))
         chances, uppers, _, weights, kept, shares = self.groups
@@ -234,7 +235,7 @@ def _groups(observed: Doubles, variance: float, independent: float, scale: float
 
 
 def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
-    """Return the posterior means of ``observed`` means (means,) with these ranks, by division: (divisions, means)."""
+    """Return the posterior means, as (divisions, means), of the ``observed`` means (means,) with these ranks."""
     upper = ranks < groups.uppers[:, None]
     centres = np.where(upper, groups.centres[0][:, None], groups.centres[1][:, None])
     shares = groups.shares[:, :, None]
@@ -242,6 +243,6 @@ def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
 
 
 def _ratio(gains: Doubles, errors: Doubles) -> Doubles:
-    """Divide gains by errors; without an error, infinite in the direction of the gain, or 0 without gain."""
+    """Divide gains by errors; for an error of 0, return infinity with the sign of the gain, or 0 without a gain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors > 0, gains / errors, np.where(gains == 0, 0.0, np.copysign(np.inf, gains)))

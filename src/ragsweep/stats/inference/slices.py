@@ -1,4 +1,4 @@
-"""Compare configs in slices: every value of every label, corrected for multiplicity."""
+"""Compare configs in slices, one for every value of every label, with a correction for multiplicity."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SMALL = 20
-"""Slices with fewer questions are marked: they detect only large differences."""
+"""Slices with fewer questions are marked, because they show only large differences."""
 WORK = 20_000_000_000
-"""Maximum multiplications for the intervals of all slices; beyond it, fewer resamples, at least 1,000."""
+"""Maximum number of multiplications for the intervals of all slices; beyond it there are fewer resamples."""
 
 
 def by_slice(

@@ -43,6 +43,6 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
 
 @lru_cache(maxsize=4)
 def _counts(clusters: int) -> Floats:
-    """Draw the count of each cluster in each resample (draws, clusters)."""
+    """Draw the count of each cluster in each resample, as (draws, clusters)."""
     shares = np.full(clusters, 1 / clusters)
     return np.random.default_rng((SEED, clusters)).multinomial(clusters, shares, size=DRAWS).astype(np.float32)
