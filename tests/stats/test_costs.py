@@ -84,6 +84,9 @@ def test_a_lower_mean_is_a_saving_only_where_the_interval_of_the_ratio_excludes_
     assert cheap.saves("cost_per_1000", 1, 0)
     assert found.ratios
     assert found.estimate[1] == pytest.approx(math.log(0.3))
+    beside = by_question("cost_per_1000", np.array([columns[0], columns[1] * 0.3, columns[1] * math.nan]))
+    assert beside.saves("cost_per_1000", 1, 0)  # a third config without scores changes nothing
+    assert not beside.saves("cost_per_1000", 1, 2)
 
 
 def test_a_quantile_is_compared_by_its_own_interval() -> None:

@@ -59,28 +59,30 @@ class ConfigCosts:
             return False
         if (found := self.difference(name, row, other)) is not None:
             return bool(found.better[1])
-        return latency_apart(self.results[row], self.results[other], name)
+        return name.startswith("latency") and latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
         """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
 
-        None for a quantile, or if any config has too few scores for this cost.
+        None for a quantile, or if either config has too few scores for this cost.
         """
-        matrix = self._matrices[name]
-        if matrix is None:
+        matrix, pair = self._matrices[name], [self.results[n].name for n in (other, row)]
+        if matrix is None or not {*pair} <= {*matrix.configs}:
             return None
         unit = self.results[row].summaries.metrics[name].unit
-        return compare_amounts(matrix.select_configs((other, row)), 0, unit)
+        return compare_amounts(matrix.select_configs([*map(matrix.configs.index, pair)]), 0, unit)
 
     @cached_property
     def _matrices(self) -> Mapping[str, Matrix | None]:
         found: dict[str, Matrix | None] = dict.fromkeys(COSTS)
         for name in self.values:
-            if all(
-                name in one.summaries.metrics and self.is_usable(one, name) and is_mean(one, name)
+            means = [
+                one
                 for one in self.results
-            ):
-                matrix = score_matrix(self.results, name)
+                if name in one.summaries.metrics and self.is_usable(one, name) and is_mean(one, name)
+            ]
+            if len(means) > 1:
+                matrix = score_matrix(means, name)
                 found[name] = matrix if matrix.questions else None
         return found
 
