@@ -38,7 +38,7 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows, without blank ones unless the document is blank; a document's last may be shorter."""
+        """Return the windows, without blank ones unless the document is blank; the last of a document may be short."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
@@ -56,7 +56,7 @@ class SentenceWindow:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 1 <= stride <= sentences, or for an unknown language."""
+        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
