@@ -118,8 +118,8 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
     """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
 
-    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), by ascending position. It
-    contains the chunk's share in every leg, or 0 if the leg did not find the chunk.
+    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), by ascending position. The
+    column contains the chunk's share in every leg, or 0 if the leg did not find the chunk.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))

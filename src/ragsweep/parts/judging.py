@@ -60,7 +60,7 @@ class Judge(Protocol):
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return a reply with one list of numbers per text, empty for a blank text. Raises CallFailed on failure."""
+        """Return a reply whose value has one vector per text, empty for a blank text. Raises CallFailed on failure."""
 
 
 @cache
@@ -107,7 +107,7 @@ def reasons_given(value: Any) -> Iterator[str]:
 
 
 def _close_schema(schema: Any) -> Any:
-    """Require all fields of every object and forbid others, as structured outputs demand; allow 0 and 1 if binary."""
+    """Require all fields of every object and forbid others (for structured outputs); limit binary fields to 0 and 1."""
     if isinstance(schema, list):
         return [_close_schema(item) for item in schema]
     if not isinstance(schema, dict):

@@ -59,7 +59,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
     """Return the best chunks of one question that score higher than ``above``, at most ``depth``.
 
-    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, sorted by score and not padded.
+    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, the best first, unpadded.
     """
     kept = scores.astype(np.float32)
     chunks = np.flatnonzero(kept > above)

@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; each sentence is embedded once, but a document's only one is not."""
+        """Return the spans of all chunks; each sentence is embedded once, unless it is a document's only one."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

@@ -122,7 +122,7 @@ class Python:
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
             needed = "answer (unless system.answers=false) and any" if self.answers else "any of answer"
             raise ValueError(
-                f"must return a text, or a mapping with {needed} of {', '.join(KEYS[1:])}, got {returned!r:.60}"
+                f"it must return a text, or a mapping with {needed} of {', '.join(KEYS[1:])}, got {returned!r:.60}"
             )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))
