@@ -171,7 +171,7 @@ def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkey
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
     assert first == "no change of this config would change a result:"
-    assert any(line.startswith("reranker=cross_encoder: ") and "no such folder" in line for line in reasons)
+    assert any(line.startswith("reranker=cross_encoder: ") and "neither a folder" in line for line in reasons)
     assert "reranker=none: changes no result" in reasons
 
 

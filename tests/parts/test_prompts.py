@@ -66,10 +66,10 @@ def test_an_empty_system_message_is_none() -> None:
         ({"passage": "{name}"}, "the placeholder {text} is missing"),
         ({"system_alone": "{fence}"}, "there is no placeholder {fence}"),
         ({"system": "{}"}, "system: there is no placeholder {}"),
-        ({"refusals": []}, "prompt.refusals must be a list of phrases"),
-        ({"refusals": ["?!"]}, "prompt.refusals must be a list of phrases"),
-        ({"refusals": "no"}, "prompt.refusals must be a list of phrases"),
-        ({"passage": "{text}", "citations": True}, "prompt.passage must contain {number} with prompt.citations=true"),
+        ({"refusals": []}, "prompt.refusals must be a list of one or more phrases"),
+        ({"refusals": ["?!"]}, "prompt.refusals must be a list of one or more phrases"),
+        ({"refusals": "no"}, "prompt.refusals must be a list of one or more phrases"),
+        ({"passage": "{text}", "citations": True}, "prompt.passage must contain {number} if prompt.citations=true"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:

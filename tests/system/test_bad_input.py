@@ -183,9 +183,9 @@ BAD = {
     "open quote": Bad("csv", "questions.csv", 'id,question,document\nq1,"What?,d1\n', "questions.csv:2",
                       "unexpected end of data", TABLE),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
-                                  "the topic has no <num>", "add it"),
+                                  "the topic has no <num>", "complete it"),
     "queries without a tab": Bad("trec", "topics", "q1 What falls?\n", "topics:1", "has no tab",
-                                 "or the file starts with <top>"),
+                                 "or begin the file with <top>"),
     # ids
     "duplicate after NFC": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d1", "caf\u00e9").replace("d2", "cafe\u0301"),
                                "corpus.jsonl:2", 'document "caf\u00e9" occurs twice', "first in "),

@@ -1,4 +1,4 @@
-"""Outputs parsed from a config's answers for the metrics of a task, once per answer."""
+"""The outputs that a task's metrics score, parsed once from each of a config's answers."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Shared settings of parts that sample text: the seeds of repetitions, and the limits of settings."""
+"""Seeds of repetitions, and checks of settings, shared by the parts that sample text."""
 
 from typing import Protocol
 

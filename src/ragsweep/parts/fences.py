@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 VERSION = "1"
-"""Part of the address of every fenced judgement: change it with any change in this module."""
+"""Part of the address of every fenced judgement; every change to this module needs a new version."""
 
 _KEY = b"ragsweep fence " + VERSION.encode()
 _HASH = 12
@@ -112,10 +112,10 @@ def is_invisible(character: str) -> bool:
 
 
 def fold_character(character: str) -> str:
-    """Return a character in lower case, as the ASCII characters that it resembles, if any.
+    """Return a character in lower case, replaced by the ASCII characters that it resembles, if any.
 
     Unicode's compatibility decomposition (NFKD) is followed by a small table of homoglyphs, which contains only some of
-    Unicode's list of confusables.
+    the confusables that Unicode lists.
     """
     if character < "\x7f":
         return character.lower()
@@ -132,7 +132,7 @@ def _to_ascii(character: str) -> str:
 
 
 def fold_homoglyphs(text: str) -> str:
-    """Fold every character of a text, remove invisible ones, and collapse white space into single spaces."""
+    """Fold every character of a text, remove invisible characters, and collapse white space into single spaces."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (fold_character(char) if not is_invisible(char) or char.isspace() else "" for char in text)

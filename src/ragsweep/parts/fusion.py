@@ -22,10 +22,11 @@ Doubles = NDArray[np.float64]
 def reciprocal_rank(
     rankings: Sequence[Rankings], k: float = 60, weights: Sequence[float] | None = None, depth: int = 100
 ) -> Rankings:
-    """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it, ranks from 1.
+    """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it.
 
     Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
-    methods", SIGIR 2009, with k = 60 and no weights. Without ``weights`` all are 1. The result has ``depth`` ranks.
+    methods", SIGIR 2009, with k = 60 and no weights. The best rank is 1, and every weight is 1 if ``weights`` is None.
+    The result has ``depth`` ranks.
     """
     shares = []
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
@@ -58,7 +59,7 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Scale the scores of every question from 0 (its last candidate) to 1 (its best); returns (questions, depth).
+    """Scale every question's scores to 0 for its last candidate and 1 for its best; returns (questions, depth).
 
     If all candidates score the same, or there is only one, each gets 1; padding gets 0. ``lowest`` is ignored.
     """
@@ -67,7 +68,7 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Express the scores of every question in standard deviations above its last candidate, (questions, depth).
+    """Express the scores of every question in standard deviations above its last candidate.
 
     The origin is the last candidate rather than the mean, so that a chunk that a leg did not find, which gets 0, is
     level with the leg's last candidate, not with its average one. Equal scores, padding and ``lowest`` are
@@ -82,7 +83,7 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale the scores of every question from 0 (the leg's lowest possible) to 1 (the question's best).
+    """Scale every question's scores to 0 for the lowest possible score of the leg and 1 for the best candidate.
 
     This is the normalisation of TM2C2 in the paper of :func:`convex`: the last candidate of a good list keeps a high
     score.
@@ -115,10 +116,10 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 
 
 def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Rank chunks by the sum of their shares, one (questions, depth) per leg.
+    """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
 
-    Each distinct chunk of a question gets a column, by ascending position, and ``table`` (legs, questions, columns) its
-    share in every leg: 0 if the leg did not find it.
+    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), by ascending position. The
+    column contains the chunk's share in every leg, or 0 if the leg did not find the chunk.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
@@ -129,7 +130,7 @@ def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -
     candidates = np.full((len(positions), int(column.max(initial=-1)) + 1), NO_CHUNK, dtype=np.int32)
     candidates[row, column] = positions
 
-    cells = np.empty_like(column)  # index of each rank of each leg into the flattened table
+    cells = np.empty_like(column)  # each rank's index into the flattened table, for all legs
     cells[row, origin] = column + row * candidates.shape[1]
     cells += np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
     table = np.zeros((len(rankings), *candidates.shape))
@@ -138,7 +139,7 @@ def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -
 
 
 def _sum(table: Doubles) -> Doubles:
-    """Add up the legs; a floating-point sum of three or more depends on their order, so they are sorted first."""
+    """Sum over the legs; a floating-point sum of three or more shares depends on their order, so they are sorted."""
     if len(table) > 2:
         by_chunk = np.ascontiguousarray(np.moveaxis(table, 0, 2))
         by_chunk.sort(axis=2)
@@ -151,7 +152,8 @@ def _sum(table: Doubles) -> Doubles:
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weight of each leg, in the order of ``legs``.
 
-    Raises ConfigError if there are no legs, the names differ, a weight is negative or NaN, or all weights are 0.
+    Raises ConfigError if there are no legs, their names are not those of the weights, a weight is negative or NaN, or
+    all weights are 0.
     """
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")

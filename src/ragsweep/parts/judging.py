@@ -10,16 +10,16 @@ from ragsweep.core.types import Usage
 from ragsweep.parts.fences import unfence
 
 BINARY = frozenset({"verdict", "attributed", "noncommittal"})
-"""Fields that are 0 or 1; the models of ragas declare them as integers only."""
+"""Fields whose value is 0 or 1; ragas's models declare them only as integers."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields that must not be blank, because ragas would score them 0."""
+"""Fields that must not be blank, because ragas would score a blank one 0."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 class ResponseSchema(NamedTuple):
-    """The JSON schema that a reply must conform to, with its name and its parser.
+    """The JSON schema that a reply must conform to, its name, and a parser of replies.
 
     ``parse`` raises ValueError for a reply that does not conform; the message states the fault without quoting the
     reply.
@@ -39,11 +39,11 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """A judge: replies to prompts in the form of a response schema, and embeds texts."""
+    """A judge, which replies to prompts in the form of a response schema, and embeds texts."""
 
     @property
     def samples(self) -> int:
-        """Number of times that each judgement is requested; the judgement is the mean."""
+        """Number of times that each judgement is requested; the mean is used."""
 
     @property
     def fence(self) -> bool:
@@ -60,12 +60,12 @@ class Judge(Protocol):
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return a reply whose value is one list of numbers per text, empty for a blank text. Raises CallFailed."""
+        """Return a reply whose value has one vector per text, empty for a blank text. Raises CallFailed on failure."""
 
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Return the response schema of a pydantic model: all fields required, no others, binary fields 0 or 1."""
+    """Return the response schema of a pydantic model, which requires all fields and allows no others."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )
@@ -75,7 +75,7 @@ def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply with a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
     The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``. Raises
-    ValueError if the reply does not conform, for instance "0.9", true or 7 for a binary field.
+    ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7.
     """
     from pydantic import ValidationError
 
@@ -107,7 +107,7 @@ def reasons_given(value: Any) -> Iterator[str]:
 
 
 def _close_schema(schema: Any) -> Any:
-    """Require all fields of every object and forbid others, as structured outputs demand."""
+    """Require all fields of every object and forbid others (for structured outputs); limit binary fields to 0 and 1."""
     if isinstance(schema, list):
         return [_close_schema(item) for item in schema]
     if not isinstance(schema, dict):

@@ -57,7 +57,7 @@ _SCRIPTS = {
     "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
     "zh": re.compile("[\u3400-\u9fff]"),
 }
-"""The main language of a script -> the script's characters; Japanese precedes Chinese, as it also uses Chinese ones."""
+"""The main language of a script -> the script's characters; Japanese, which also uses Chinese ones, comes first."""
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
 """Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian that Russian lacks."""
@@ -66,7 +66,7 @@ _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
 """Letters of Persian and Urdu that Arabic lacks."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The minimum share of a script's characters among a text's letters; low for Chinese and Japanese, with short words."""
+"""The minimum share of a script's characters among a text's letters; low where words are short, as in Chinese."""
 
 _LEAST_SCORE = 1.5
 """The minimum score of a detected language, where a stop word unique to a language scores 1."""
@@ -101,7 +101,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of the language identified by a text's script; empty if none."""
+    """Return the two-letter code of the language that a text's script identifies; empty if there is none."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():

@@ -44,7 +44,7 @@ class LocalModel:
     download: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without cached properties: a worker process that receives the part loads the model."""
+        """Return the attributes except cached properties: a worker process loads the model itself."""
         own = type(self)
         return {
             name: value
@@ -131,12 +131,12 @@ class LocalModel:
             try:
                 onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)
             except ValueError as fault:
-                raise ConfigError(f"{self.KEY}.dtype is 'int8', but {self.model} {fault}") from fault
+                raise ConfigError(f"{self.KEY}.dtype is {self.dtype!r}, but {self.model} {fault}") from fault
         return model
 
 
 def silence_libraries() -> None:
-    """Log only errors of transformers and warnings of sentence-transformers, and hide transformers' progress bars.
+    """Hide transformers' progress bars and warnings, and the informational messages of sentence-transformers.
 
     The settings apply to the rest of the process.
     """

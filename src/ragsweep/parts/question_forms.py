@@ -1,4 +1,4 @@
-"""The form of a question (what, why, how many, yes or no, keywords) by its first words, without a model."""
+"""Determine the form of a question (what, why, how many, yes or no, keywords) from its words, without a model."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,13 @@ from ragsweep.core.words import has_question_mark, words
 from ragsweep.parts.languages import STOP_WORDS, detect_language, fold
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
-"""Forms without a question word: a few content words, any other sentence (a request), a yes/no question."""
+"""Forms without a question word: a few content words, another sentence (such as a request), a yes/no question."""
 
 _LOOKED_AT = 4
 """Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Maximum number of words of a text that counts as keywords; it also has no stop words and no question mark."""
+"""Maximum number of words of a text that counts as keywords and thus has no stop words and no question mark."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -35,7 +35,7 @@ _PHRASES: Mapping[str, str] = {
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Return for each language the pairs of a form and the words of one of its phrases, longest phrases first."""
+    """Return, for each language, pairs of a form and one of its phrases (split into words), longest phrases first."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for form, text in _PHRASES.items():
         for part in text.split(";"):
@@ -48,10 +48,10 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of a question by the first phrase of its language that it contains, else KEYWORDS or OTHER.
+    """Return the form of the first phrase that a question contains, or KEYWORDS or OTHER if there is no phrase.
 
-    The language is detected, with English as fallback. Phrases of yes/no questions count only at the beginning of the
-    text.
+    The phrases are those of the detected language, with English as fallback. Phrases of yes/no questions count only at
+    the beginning of the text.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

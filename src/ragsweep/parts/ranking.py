@@ -21,7 +21,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order candidates like ``arrange``, if their positions already ascend in every row (padding anywhere)."""
+    """Order candidates like ``arrange``, if their positions already ascend in every row; padding may be anywhere."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)
@@ -59,7 +59,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
     """Return the best chunks of one question that score higher than ``above``, at most ``depth``.
 
-    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, best first and not padded.
+    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, the best first, unpadded.
     """
     kept = scores.astype(np.float32)
     chunks = np.flatnonzero(kept > above)
@@ -114,7 +114,7 @@ def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) ->
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """
-    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # the 0 is at NO_CHUNK, the last position
+    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the 0
     return pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)
 
 

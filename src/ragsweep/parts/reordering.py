@@ -19,9 +19,9 @@ class Reordering(NamedTuple):
     """The use of a reranker's scores.
 
     Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of the candidates
-    with at least this score, and may be empty: unscored chunks are dropped. ``mix``, 0 to 1, is the weight of the
-    first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each scaled to 0..1 over
-    the candidates of the question; at 0 the reranker's scores are unchanged.
+    with at least this score, and may be empty: unscored chunks are dropped. If ``mix`` (0 to 1) is above 0, the order
+    follows ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of a
+    question's candidates to 0..1; at 0, the reranker's scores are used unchanged.
     """
 
     candidates: int
@@ -38,7 +38,7 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Return the ``candidates`` of a reranker, and its other settings that the trait ``reordering`` names."""
+    """Return the ``candidates`` of a reranker, and those of its other settings that its trait ``reordering`` names."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 

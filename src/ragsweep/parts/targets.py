@@ -32,7 +32,7 @@ class Target:
         action: Suggested action below the best band.
         bands: Name of each band -> the value from which it applies, in place of good and fair.
         below: Name of the band of values that are worse than all bands.
-        ideal: The value to aim at; whether it is reached is reported, without other effect.
+        ideal: The value to aim at; reports say whether it is reached, and nothing else depends on it.
         improvement, ideal_improvement: The desired lead of a config over its baseline, in the metric's unit, tested by
         ``ragsweep compare --report``.
     """
@@ -83,7 +83,7 @@ class Target:
 class Drop:
     """Warn if a metric drops too far below a reference, such as a value observed in production.
 
-    It is meant for metrics whose lower values are, or may be, worse.
+    It is meant for metrics for which a lower value is, or may be, worse.
 
     Args:
         share: The permitted drop as a proportion of the reference, above 0 and below 1.
@@ -109,7 +109,7 @@ class Drop:
 
 
 def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:
-    """Evaluate every metric that has a target; a metric that is missing in ``summaries`` or NaN is "not judged"."""
+    """Evaluate every metric that has a target; a metric that is missing from ``summaries`` or NaN is "not judged"."""
     results = []
     for name, target in targets.items():
         if name not in summaries:
@@ -128,7 +128,7 @@ def misses_target(result: Result) -> bool:
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of ideals that are reached, and of all ideals."""
+    """Return the number of ideals that are reached, and the number that were evaluated."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 

@@ -1,4 +1,4 @@
-"""Rank texts for queries by BM25, in their language."""
+"""Rank texts for queries by BM25."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ragsweep.core.types import NO_CHUNK
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 STEMMED = {"en": "english", "fr": "french"}
-"""Languages whose words are stemmed; in others, words are neither stemmed nor left out as stop words."""
+"""Languages whose words are stemmed and whose stop words are left out; words of other languages are used unchanged."""
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:

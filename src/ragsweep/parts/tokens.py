@@ -1,7 +1,7 @@
-"""The tokenizer that measures contexts, the same for all configs: a token is a word, or one punctuation mark or symbol.
+"""The tokenizer that measures contexts: each word, and each punctuation mark or symbol, is a token.
 
-In scripts without spaces, and in Hangul, each character is a token. The tokenizer is independent of models, so that
-context lengths are comparable across configs and over time.
+In scripts without spaces, and in Hangul, each character is a token. All configs use this tokenizer, which is
+independent of models, so that context lengths are comparable across configs and over time.
 """
 
 import re
@@ -24,22 +24,22 @@ def count(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """The start and end, in characters, of each token of one text: two ascending arrays (tokens,)."""
+    """The start and end, in characters, of each token of one text, as two ascending arrays (tokens,)."""
 
     start: Numbers
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the half-open range of tokens that overlap each span: first and end index, both (spans,).
+        """Return the first and end indices, both (spans,), of the tokens that overlap each span.
 
-        ``start`` and ``end`` (spans,) are in characters; an empty span overlaps no token.
+        ``start`` and ``end``, both (spans,), are in characters; an empty span overlaps no token.
         """
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens that overlap each span (spans,); a word that is cut between two spans counts in both."""
+        """Return the number of tokens that overlap each span, (spans,); a word cut between two spans counts in both."""
         first, last = self.token_ranges(start, end)
         return last - first
 

@@ -1,4 +1,4 @@
-"""Unit vectors."""
+"""Scale vectors to length 1."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row (rows, dimension), float32 or float64, to length 1 in the same dtype; zero rows stay zero."""
+    """Scale each row of ``vectors`` (float32 or float64) to length 1, in the same dtype; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: NDArray[Any] = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled

@@ -207,7 +207,7 @@ def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path)
     ]
     path = folder(tmp_path, queries=lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
     (note,) = beir(path).load().notes
-    assert "in the document of the same id, as in ArguAna and Quora: 1;" in note
+    assert "in the document with the same id, as in ArguAna and Quora: 1;" in note
     assert "dataset.exclude_self=true" in note
     assert beir(path, exclude_self=True).load().excluded == {"It rains.": ("d1",)}
     with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, got 'yes'"):

@@ -108,7 +108,7 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
         "questions.csv:6: 2 cells where the header names 7 columns; quote a cell that contains a comma",
         f"questions.csv:7: not a row of a table: ',' expected after '\"'; {table}",
         f"questions.csv:9: not a row of a table: unexpected end of data; {table}",
-        'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows of one id must agree',
+        'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows with the same id must agree',
         'questions.csv:5: "answerable" is "maybe", not true or false',
         'questions.csv:2: "start" is "x", not a whole number',
         'questions.csv:5: "anchor" requires a "document", which is missing',

@@ -78,7 +78,7 @@ def test_answer_that_occurs_once_is_found_whatever_its_start_and_that_is_noted(t
     questions = [row("q1", ("hills", 24), ("hills", 23)), row("q2", ("hills", 23))]
     dataset = squad(tmp_path, article("River", (CONTEXT, questions))).load()
     assert [question.evidence for question in dataset.golden.questions] == [(Evidence("River/1", "hills", 23),)] * 2
-    assert dataset.notes == ("1 questions have an answer with a wrong answer_start, which was corrected",)
+    assert dataset.notes == ("questions with a wrong answer_start, which was corrected: 1",)
 
 
 def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> None:

@@ -143,12 +143,12 @@ def test_topics_without_a_label_are_counted_and_labels_without_a_topic_refused(t
 def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
     assert refused(tmp_path, topics) == [
-        "topics:1: the topic has no <title>; add it, or choose other dataset.fields",
+        "topics:1: the topic has no <title>; complete it, or choose other dataset.fields",
         'topics:4: "stray" is outside <top> ... </top>; remove it',
         "topics:8: a topic begins before that of topics:5 ends; close that with </top>",
         "topics:8: the topic has no end; close it with </top>",
         'topics:8: question "2" occurs twice; first in topics:5',
     ]
     assert refused(tmp_path, "301\theavy rain\n302 snow\n") == [
-        "topics:2: has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
+        "topics:2: has no tab; write a question's id, a tab and its text, or begin the file with <top>"
     ]

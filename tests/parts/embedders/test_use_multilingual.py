@@ -73,7 +73,9 @@ def test_other_files_and_a_missing_package_are_refused(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match=r"resources/weights\.npz of the package absent_package is missing"):
         UseMultilingualEmbedder().check()
     (tmp_path / "absent_package" / module.WEIGHTS).write_bytes(b"other weights")
-    with pytest.raises(ConfigError, match=r"has SHA-256 [0-9a-f]{64}, where 0db566fd.* 'ragsweep\[multilingual\]'"):
+    with pytest.raises(
+        ConfigError, match=r"has SHA-256 [0-9a-f]{64}, but must have 0db566fd.* 'ragsweep\[multilingual\]'"
+    ):
         UseMultilingualEmbedder().check()
 
 

@@ -43,7 +43,7 @@ def test_a_text_is_equal_in_any_company(loaded: WordLlamaEmbedder) -> None:
 def test_wrong_length_other_files_and_a_missing_package_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"embedder\.dimensions is 100; the model has vectors of 64, 128, 256"):
+    with pytest.raises(ConfigError, match=r"embedder\.dimensions must be one of 64, 128, 256, got 100"):
         WordLlamaEmbedder(100).check()
     monkeypatch.setattr(module, "PACKAGE", "absent_package")
     with pytest.raises(ConfigError, match=r"not installed; pip install 'ragsweep\[wordllama\]'"):
@@ -52,7 +52,7 @@ def test_wrong_length_other_files_and_a_missing_package_are_refused(
     (tmp_path / "absent_package" / "__init__.py").write_text("")
     (tmp_path / "absent_package" / module.WEIGHTS).write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"weights/.* has SHA-256 [0-9a-f]{64}, where .* 'ragsweep\[wordllama\]'"):
+    with pytest.raises(ConfigError, match=r"weights/.* has SHA-256 [0-9a-f]{64}, but must .* 'ragsweep\[wordllama\]'"):
         WordLlamaEmbedder().check()
 
 

@@ -151,7 +151,7 @@ def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str,
 
 
 def test_model_that_writes_nothing_is_refused(tiny_classifier: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot generate text"):
+    with pytest.raises(ConfigError, match="use a model whose architecture ends with"):
         writer(tiny_classifier).check()
 
 

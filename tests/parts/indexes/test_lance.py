@@ -173,7 +173,7 @@ def test_in_object_storage_an_incomplete_table_is_left_to_whoever_fills_it(
 ) -> None:
     place = f"file://{tmp_path}"
     leave_incomplete(LanceHnsw(place), FEW, monkeypatch)
-    with pytest.raises(CallFailed, match="is incomplete: another process fills it, or was killed"):
+    with pytest.raises(CallFailed, match="is incomplete: another process is filling it, or was killed"):
         LanceHnsw(place).build(FEW)
     connect(place).drop_table(*names(tmp_path))
     part = LanceHnsw(place)
@@ -198,7 +198,9 @@ def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
     table = connect(tmp_path).open_table(*names(tmp_path))
     table.delete("position = 3")
     table.tags.update("complete", table.version)
-    with pytest.raises(EndpointFailed, match="contains 59 vectors, 60 of them indexed, not 60; delete it"):
+    with pytest.raises(
+        EndpointFailed, match="must contain 60 vectors, all indexed, but contains 59 and an index of 60; delete"
+    ):
         LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 3)
 
 
@@ -218,7 +220,9 @@ def test_folder_is_shipped_with_no_bundle() -> None:
 
 
 def test_pieces_must_divide_the_vectors(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"index\.num_sub_vectors is 3; vectors of 8 numbers can be cut into 1, 2"):
+    with pytest.raises(
+        ConfigError, match=r"index\.num_sub_vectors is 3; for vectors of 8 numbers it must be one of 1, 2"
+    ):
         LanceIvfPq(str(tmp_path), num_sub_vectors=3).build(VECTORS)
     assert not names(tmp_path)
 

@@ -69,7 +69,9 @@ def test_passages_that_read_the_same_have_one_score_in_any_batch(tiny_classifier
 
 
 def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"contains BertModel, not a cross-encoder .* reranker=late_interaction"):
+    with pytest.raises(
+        ConfigError, match=r"architecture is BertModel; use a cross-encoder .* reranker=late_interaction"
+    ):
         reranker(tiny_embedder).check()
 
 

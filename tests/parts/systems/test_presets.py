@@ -152,7 +152,7 @@ def test_a_secret_in_the_query_of_an_address_is_refused(server: Server, name: st
 
 
 def test_a_system_that_gives_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="set the path of at least one"):
+    with pytest.raises(ConfigError, match="set at least one to a path"):
         Http("http://host/ask", {"q": "{question}"}, None).check()
 
 

@@ -51,7 +51,7 @@ class Markdown:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; only a blank document has a blank one."""
+        """Return the spans of all chunks; only a blank document has a blank chunk."""
         from markdown_it import MarkdownIt
 
         # The cuts depend only on blocks, so the content of paragraphs is not parsed.

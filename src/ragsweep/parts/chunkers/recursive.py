@@ -11,10 +11,10 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 
 @dataclass(eq=False)
 class Recursive:
-    """Cut after paragraphs, and pieces longer than ``size`` characters after lines, then sentences, words, characters.
+    """Cut after paragraphs, and cut paragraphs longer than ``size`` characters into smaller units.
 
-    A piece shorter than ``min_characters`` is joined to a neighbour; other neighbours are joined while they fit in
-    ``size``. The splitter is chonkie's RecursiveChunker.
+    The units are lines, or else sentences, words or characters. A piece shorter than ``min_characters`` is joined to a
+    neighbour; other neighbours are joined while they fit in ``size``. The splitter is chonkie's RecursiveChunker.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Recursive:
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; only a blank document has a blank one."""
+        """Return the spans of all chunks; only a blank document has a blank chunk."""
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 

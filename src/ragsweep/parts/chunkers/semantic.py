@@ -18,7 +18,7 @@ from ragsweep.parts.unit_vectors import unit
 class Semantic:
     """Cut between neighbouring sentences that are less similar than most neighbours in their document.
 
-    The distance of two sentences is 1 - cosine of their vectors; the text is cut where this exceeds the ``percentile``
+    The distance of two sentences is 1 - cosine of their vectors; the text is cut where it exceeds the ``percentile``
     of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
     A piece longer than ``size`` characters is cut where its sentences are least similar; a sentence longer than
     ``size`` is cut after a line or a word. Sentences of different documents are neither compared nor embedded together:
@@ -44,7 +44,7 @@ class Semantic:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; every sentence is embedded once, except in documents of one sentence."""
+        """Return the spans of all chunks; each sentence is embedded once, unless it is a document's only one."""
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

@@ -56,7 +56,7 @@ class SentenceWindow:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 1 <= stride <= sentences, or for an unknown language."""
+        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(

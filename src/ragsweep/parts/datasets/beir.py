@@ -1,4 +1,4 @@
-"""A folder in BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, each of them plain or gzipped."""
+"""A folder in BEIR format: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, each plain or gzipped."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # minimum number of queries inside their own documents for the note: fewer may be chance
+_FEW = 3  # minimum number of queries in the note below: fewer may be chance
 _NOTE = (
-    "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
+    "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
 )
 
@@ -60,7 +60,7 @@ class Beir:
             repeated = sum(any(_contains(corpus, name, text) for name in names) for text, names in own.items())
             notes = (_NOTE.format(repeated),) if repeated >= min(_FEW, len(own) or _FEW) else ()
             return Dataset(folder.resolve().name, corpus, golden, notes)
-        note = f"dataset.exclude_self: the documents of {len(own)} queries are removed from their rankings"
+        note = f"dataset.exclude_self: queries whose own documents are removed from their rankings: {len(own):,}"
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Tables: questions in a CSV or TSV file or JSON lines, documents in another such file or a folder of pages."""
+"""Tables: questions in a CSV, TSV or JSON lines file, and documents in another such file or a folder of pages."""
 
 import math
 from collections import defaultdict
@@ -65,7 +65,7 @@ class Csv:
                 f'dataset.conversation: no question of {file} has the category "{name}"{nearest(name, known)}'
             )
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
-        facts = {True: "columns read as labels", False: "lists and objects are not labels, omitted from"}
+        facts = {True: "columns read as labels", False: "columns whose lists and objects are not read as labels"}
         for is_label, fact in facts.items():
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
@@ -97,7 +97,9 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
         earlier = first.setdefault(identifier, row)
         for name in QUESTION_COLUMNS:
             if name != "id" and name in row and row.text(name) != earlier.text(name):
-                row.fault(f'question "{identifier}" has another "{name}" in {earlier.where}; rows of one id must agree')
+                row.fault(
+                    f'question "{identifier}" has another "{name}" in {earlier.where}; rows with the same id must agree'
+                )
     return [read_question(row.with_values(_question_values(row))) for row in first.values()]
 
 

@@ -45,7 +45,7 @@ class Jsonl:
 class Folder:
     """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder, recursively; a page's id is its path.
 
-    Links are not followed, and names that begin with a dot are ignored.
+    Links are not followed; names that begin with a dot, and ids that match a pattern in ``exclude``, are ignored.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -84,7 +84,7 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Load topics and questions. Raises InputError if an anchor is not found in this Python's topics."""
+        """Load topics and questions. Raises like :meth:`Jsonl.load`, also for an anchor not in this Python's topics."""
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)

@@ -18,7 +18,7 @@ from ragsweep.golden.text_files import plain_or_gzipped
 class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
-    A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
+    A paragraph is a document: its id is the article's title and a number, as in ``Normans/1``. Equal paragraphs are one
     document. A question's answers are alternatives; overlapping spans are one piece of evidence. If an answer is not at
     its ``answer_start``, its only occurrence in the paragraph is used. Questions marked ``is_impossible`` are
     unanswerable.
@@ -42,7 +42,7 @@ class Squad:
         faults.raise_any()
         golden = golden_set(RawGoldenSet(str(path), questions), corpus, selection)
         moved = sum(bool(question.notes) for question in questions)
-        note = f"{moved:,} questions have an answer with a wrong answer_start, which was corrected"
+        note = f"questions with a wrong answer_start, which was corrected: {moved:,}"
         name = path.name.removesuffix(".gz").removesuffix(".json")
         return Dataset(name, corpus, golden, (note,) if moved else ())
 
@@ -68,7 +68,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
     placed: dict[tuple[str, int], None] = {}
-    for text, start in answers:  # at the given start, or else its only occurrence
+    for text, start in answers:  # else its only occurrence, if it has only one
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)
@@ -96,7 +96,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
-    """Yield (anchor, start), overlapping answers merged; an answer that is not at its start is yielded unchanged."""
+    """Yield (anchor, start), with overlapping answers merged; an answer that is not at its start is left unchanged."""
     end = 0
     spans: list[list[int]] = []
     for text, start in sorted(answers, key=lambda answer: answer[1]):

@@ -72,7 +72,8 @@ def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}
             if lacking := [f"<{tag}>" for name, tag in tags.items() if not topic.text(name)]:
                 faults.add(
-                    topic.where, f"the topic has no {' and no '.join(lacking)}; add it, or choose other dataset.fields"
+                    topic.where,
+                    f"the topic has no {' and no '.join(lacking)}; complete it, or choose other dataset.fields",
                 )
             else:
                 text = " ".join(map(topic.text, fields))
@@ -83,5 +84,5 @@ def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
         if tab:
             yield Row(where, {"id": identifier.strip(), "text": text.strip()}, faults)
         else:
-            fact = "has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
+            fact = "has no tab; write a question's id, a tab and its text, or begin the file with <top>"
             faults.add(where, fact)

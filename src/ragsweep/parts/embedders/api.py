@@ -1,4 +1,4 @@
-"""Embed through a service with OpenAI's protocol (also vLLM and Ollama): ``POST {base_url}/embeddings``."""
+"""Embed through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report the tokens of each text, so these are counted by the tokenizer of contexts
+    Services do not report the tokens of each text, so tokens are counted by the tokenizer of contexts
     (:mod:`ragsweep.parts.tokens`), and no text counts as truncated. Blank texts are not sent, because services reject
     them; their vectors are zero.
     """
@@ -68,7 +68,7 @@ class ApiEmbedder(ServiceSettings):
 
     @cached_property
     def _dimension(self) -> int:
-        """The number of values of a vector, as configured; if it is None, one call determines it."""
+        """The number of values of a vector: ``dimensions``, or if that is None, the number that one call returns."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:

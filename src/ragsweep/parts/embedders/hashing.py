@@ -1,4 +1,4 @@
-"""Embed words and their character n-grams by hashing: a baseline for trained embedders, without model or weights."""
+"""Embed words and their character n-grams by hashing: a baseline for trained embedders, without a model."""
 
 import zlib
 from collections import Counter
@@ -17,7 +17,7 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class HashingEmbedder:
-    """Count words and their character n-grams in hashed dimensions (Weinberger and others, arXiv:0902.2206).
+    """Count words and their character n-grams in hashed dimensions (Weinberger et al., arXiv:0902.2206).
 
     A word or n-gram adds the square root of its count to its dimension, with one bit of its hash as the sign, so that
     collisions cancel on average. The result is a unit vector, or zero for a text without words. Texts are never
@@ -34,7 +34,7 @@ class HashingEmbedder:
         check_at_least("embedder", 1, dimensions=self.dimensions, ngram=self.ngram)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks, and count their tokens by the tokenizer of contexts."""
+        """Embed chunks, and count their tokens with the tokenizer of contexts."""
         tokens = np.array(list(map(count, texts)), dtype=np.int32)
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 

@@ -17,7 +17,7 @@ from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
-WITH_TOKENS = "use a transformer, such as embedder=minilm, or reranker=cross_encoder"
+WITH_TOKENS = "choose embedder=minilm or another transformer, or reranker=cross_encoder"
 """The remedy in messages for a model without token vectors, which only late interaction needs."""
 
 COUNTED_AT_ONCE = 1024
@@ -32,8 +32,8 @@ class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
 
     A prompt of None selects the model's prompt for queries or documents, else its default prompt, if any.
-    ``max_length`` (tokens) replaces the model's limit. Any model that the library loads is supported, including static
-    ones (model2vec), whose token vectors are averaged without a transformer.
+    ``max_length`` (tokens) replaces the model's limit. Static models (model2vec), whose token vectors are averaged
+    without a transformer, are supported, too.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
@@ -51,7 +51,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def trained_on(self) -> str:
-        """The single language that the model is trained on; empty if there are several, or if unknown."""
+        """The single language that the model is trained on; empty if there are several, or it is unknown."""
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
@@ -79,7 +79,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return one array (tokens, dimension) per text: the transformer's output vectors of its tokens.
+        """Return one array (tokens, dimension) per text: the transformer's output vectors for the tokens of the text.
 
         ``kind`` is "query" or "document" and selects the prompt, whose tokens are included; tokens added by the
         tokenizer (special ones, padding) are not. Raises InputError for a model without token vectors.
@@ -114,7 +114,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The embedder of tokens; a float32 copy if ``auto`` means int8, in which late interaction ranks worse."""
+        """The embedder of tokens; a float32 copy if ``auto`` is int8, because late interaction ranks worse in int8."""
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 
@@ -141,7 +141,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """Run the block in one thread if in half precision: the number of threads changes a vector's third digit."""
+        """Run the block in one thread in half precision, where the number of threads changes a vector's third digit."""
         if not self._is_half:
             yield
             return
@@ -179,7 +179,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
     def _count(self, kind: str, texts: Sequence[str]) -> Iterator[int]:
-        """Yield the number of tokens of each text, including its prompt and the tokens that the model truncates."""
+        """Yield the number of tokens of each text, including its prompt and the tokens that the model does not read."""
         prompt = self._prompt(kind)
         for start in range(0, len(texts), COUNTED_AT_ONCE):
             yield from self._counter([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
@@ -203,7 +203,7 @@ class SentenceTransformerEmbedder(LocalModel):
             raise InputError(
                 f"the model {self.model} returned NaN or infinite values; try embedder.dtype=float32, or another model"
             )
-        return unit(vectors) if self.normalize else vectors  # in half precision, lengths would be 1 +- .003
+        return unit(vectors) if self.normalize else vectors  # half precision gives 1 +- .003
 
 
 def _is_bare(tokenizer: Any) -> bool:

@@ -25,12 +25,12 @@ DIGESTS = {
 
 @dataclass(eq=False)
 class UseMultilingualEmbedder:
-    """Average a text's tokens and token n-grams and project the average (Yang et al. 2020, arXiv:1907.04307).
+    """Average the vectors of a text's tokens and token n-grams, and project the average (arXiv:1907.04307).
 
     16 languages: Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
     Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero
     for a text without tokens. There is no token limit: chunks of 400 words rank better than chunks of 100 or 200, and
-    longer chunks equally well (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
+    as well as longer ones (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -45,7 +45,7 @@ class UseMultilingualEmbedder:
         return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks whole; token counts include the begin and end tokens, and are 0 for a text without others."""
+        """Embed chunks whole; token counts include the begin and end tokens, but are 0 if there are no other tokens."""
         tokens = self._count(texts)
         return Embeddings(self._embed(texts, tokens), tokens, tokens)
 

@@ -47,7 +47,7 @@ class WordLlamaEmbedder:
         """Raise ConfigError for ``dimensions`` not in DIMENSIONS, and for missing or unexpected model files."""
         if self.dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
-            raise ConfigError(f"embedder.dimensions is {self.dimensions}; the model has vectors of {known}")
+            raise ConfigError(f"embedder.dimensions must be one of {known}, got {self.dimensions}")
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:

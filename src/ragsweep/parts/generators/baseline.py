@@ -32,7 +32,7 @@ class Baseline:
             raise ConfigError(f"llm.answer must be a template or a mapping of templates, got {self.answer!r}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the digest of the cases, whose fields can change an answer but not its request."""
+        """Return the digest of the cases, whose fields can change an answer without changing its request."""
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

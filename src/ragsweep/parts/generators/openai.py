@@ -22,7 +22,7 @@ RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
-    """Answer each request by one call of ``POST {base_url}/chat/completions``.
+    """Answer each request with one call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or whose reply is cut
     at ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config.
@@ -48,7 +48,10 @@ class OpenAI(EndpointSettings):
             raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message omits its value
-                raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; use llm.key_env")
+                raise ConfigError(
+                    f"llm.extra.{name}: a secret in a config ends up in files; put it in an environment variable, and"
+                    " the variable's name in llm.key_env"
+                )
             if name in RESERVED:
                 way = f"set llm.{name}" if hasattr(self, name) else "remove it"
                 raise ConfigError(f"llm.extra.{name}: not an additional request field; {way}")
@@ -59,8 +62,8 @@ class OpenAI(EndpointSettings):
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request; a call that fails permanently is a failed answer.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed: requests
-        without an answer are cancelled.
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed; requests
+        without an answer are then cancelled.
         """
         self.repeat(requests, done, 0)
 
@@ -69,7 +72,7 @@ class OpenAI(EndpointSettings):
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest cost of one answer: prompt and context in, ``max_tokens`` out (None: NaN)."""
+        """Return the highest possible cost of one answer; its output is NaN if ``max_tokens`` is None."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

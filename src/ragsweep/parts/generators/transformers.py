@@ -18,7 +18,7 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
-"""Suffixes of classes that generate text; other classes would get a randomly initialised head."""
+"""Suffixes of the supported classes; a model of another class could get a randomly initialised head."""
 
 STEP = 64
 """Prompts are padded to multiples of this number of tokens, which gives few distinct widths and little padding."""
@@ -53,7 +53,7 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for a model that cannot generate text; does not load the model.
+        """Raise ConfigError for invalid settings, and for an unsupported architecture; does not load the model.
 
         The files of a hub model are downloaded if ``download`` is set and they are missing.
         """
@@ -67,11 +67,11 @@ class Transformers(LocalModel):
                 f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: samples depend on the"
                 " other requests of a batch; set llm.batch=1, or llm.temperature=0"
             )
-        architecture = str((self._config().get("architectures") or ["(none)"])[0])
+        architecture = str((self._config().get("architectures") or ["unknown"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
-                f"llm.model is {self.model!r}, whose architecture {architecture} cannot generate text; use a model"
-                f" whose architecture ends with {' or '.join(ARCHITECTURES)}"
+                f"llm.model is {self.model!r}, whose architecture is {architecture}; use a model whose architecture"
+                f" ends with {' or '.join(ARCHITECTURES)}"
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -79,7 +79,7 @@ class Transformers(LocalModel):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate``, from 0; an answer has its batch's seconds."""
+        """Answer every request with the seed of repetition ``replicate``, from 0; an answer's time is its batch's."""
         if requests:
             self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]
@@ -91,7 +91,7 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield batches of at most ``batch`` indices of prompts with one width; prompts beyond the window fail."""
+        """Yield batches of at most ``batch`` indices of prompts of equal width; prompts beyond the window fail."""
         widths: dict[int, list[int]] = {}
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
@@ -105,12 +105,12 @@ class Transformers(LocalModel):
     def _width(self, prompt: list[int]) -> int:
         """Return a prompt's padded length in tokens.
 
-        In batches of several prompts at least one token is padding: without padding, transformers applies no mask.
+        In a batch of several prompts, each gets padding: if there is none, transformers applies no mask.
         """
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
-        """Complete prompts of one width in one batch, padded on the left; return the new tokens of each."""
+        """Complete prompts of equal width in one batch, padded on the left; return the new tokens of each."""
         import torch
 
         tokenizer, model = self._loaded
@@ -135,7 +135,7 @@ class Transformers(LocalModel):
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
     def _decode(self, written: list[int]) -> str:
-        """Decode tokens without special ones, except for those that are tags of thoughts (Mistral's [THINK])."""
+        """Decode tokens, without the special ones that are not tags of thoughts (such as Mistral's [THINK])."""
         tokenizer = self._loaded[0]
         added = tokenizer.added_tokens_decoder.items()
         left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}

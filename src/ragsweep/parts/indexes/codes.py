@@ -1,4 +1,4 @@
-"""Search quantised vectors: values of a few bits, or pieces replaced by the nearest of a few means."""
+"""Search quantised vectors, whose values have a few bits, or whose pieces are replaced by the nearest of some means."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from ragsweep.parts.limits import check_at_least
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Minimum bits per piece: with fewer than 8 means, faiss cannot search pieces of two values."""
+"""Minimum bits per piece; with 2 bits or fewer, faiss cannot search pieces of two values."""
 
 A_MEAN = 64
-"""Maximum training vectors per mean: 256 take three times as long without better results."""
+"""Maximum training vectors per mean; 256 would take three times as long without better results."""
 
 
 class CodeIndex(FaissIndex):
@@ -30,7 +30,7 @@ class CodeIndex(FaissIndex):
 
     @abstractmethod
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Make a trained faiss index without codes."""
+        """Return a trained faiss index without codes."""
 
     def _open(self, index: Arrays, vectors: Floats) -> Any:
         opened = self._trained(index, vectors.shape[1])
@@ -49,7 +49,7 @@ class Sq(CodeIndex):
 
     4, 6 and 8 bits divide the range of each dimension evenly; 16 bits are a half-precision float. ``oversampling``
     times ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index. With
-    an ``oversampling`` of 1 the codes alone select the vectors, and only the order of these is exact.
+    an ``oversampling`` of 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -87,8 +87,8 @@ class Pq(CodeIndex):
     A vector is cut into ``m`` pieces of equal length, and each piece is replaced by the index of the nearest of
     2^``nbits`` means, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded sample; a small
     corpus gets at most one mean per vector, but at least 16. ``oversampling`` times ``depth`` candidates, the nearest
-    by code, are scored by the vectors themselves, as in the exact index. With an ``oversampling`` of 1 the codes alone
-    select the vectors, and only the order of these is exact.
+    by code, are scored by the vectors themselves, as in the exact index. With an ``oversampling`` of 1, the codes alone
+    select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -133,7 +133,7 @@ class Pq(CodeIndex):
 
 
 def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
-    """Return a trained faiss index's codes of the vectors (vectors, bytes)."""
+    """Return the codes that a trained faiss index gives the vectors, (vectors, bytes)."""
     codes = np.empty((len(vectors), index.sa_code_size()), dtype=np.uint8)
     for part, block in blocks(vectors):
         codes[part] = index.sa_encode(block)

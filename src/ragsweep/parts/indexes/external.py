@@ -1,4 +1,4 @@
-"""Indexes outside the store, in an external database: the store contains the name of a table there."""
+"""Indexes in an external database; the store contains only the name of a table in the database."""
 
 import hashlib
 import json
@@ -19,10 +19,10 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
-    """Base class: fill a database table with the vectors, search it for candidates, and rank these by the vectors.
+    """Base class: fill a database table with the vectors, search it for candidates, and rank them by the vectors.
 
-    Every set of vectors and build parameters has its own table, named by their hash. A missing or incomplete table is
-    filled before it is searched; a complete one is reused. Tables are never deleted.
+    Every set of vectors and build parameters has its own table, named after their hash. A missing or incomplete table
+    is filled before it is searched; a complete one is reused, and never deleted.
     """
 
     NAME: ClassVar[str] = "table"
@@ -55,7 +55,7 @@ class ExternalIndex(ABC):
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
-                f"the {self.NAME} {name} has a point {candidates.max()}, beyond {len(vectors)} vectors; delete it"
+                f"the {self.NAME} {name} has position {candidates.max()}, beyond its {len(vectors)} vectors; delete it"
             )
         return rank_candidates(vectors, queries, candidates, depth)
 
@@ -89,7 +89,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Fill and index a table with all vectors by position, unless it is complete."""
+        """Fill a table with all vectors, keyed by position, and index it, unless it is already complete."""
 
     @abstractmethod
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Raise a client library's errors in the block as CallFailed, with one line without secrets."""
+        """Convert a client library's errors in the block to CallFailed, with one line without secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:

@@ -1,4 +1,4 @@
-"""Approximate search in the lists nearest to the query."""
+"""Approximate search in lists of similar vectors: only the lists nearest to the query are searched."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,8 +23,8 @@ SPARE = 32
 class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists around means, using faiss, and search the ``nprobe`` nearest lists.
 
-    The means are trained on a seeded sample of ``train_sample`` vectors. A small corpus has fewer lists, so that each
-    is trained on at least 39 vectors: 400 vectors make 10 lists. A list stores one byte per value of a vector; the
+    The means are trained on a seeded sample of up to ``train_sample`` vectors. A small corpus has fewer lists, so that
+    each is trained on at least 39 vectors: 400 vectors make 10 lists. A list stores one byte per value of a vector; the
     candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than ``depth``
     are found if the searched lists contain no more.
     """

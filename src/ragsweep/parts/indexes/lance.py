@@ -1,4 +1,4 @@
-"""Search in tables of LanceDB, a vector store without a server: on disk or in object storage, larger than memory."""
+"""Search in tables of LanceDB, a vector store without a server, on disk or in object storage."""
 
 import importlib.metadata
 import importlib.util
@@ -24,7 +24,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
-"""The tag of a table's version with all vectors and their index; written last."""
+"""The tag of the version of a table that contains all vectors and their index; it is written last."""
 
 LEAST = 256
 """Minimum vectors of an indexed table, and of a partition: LanceDB trains 256 means."""
@@ -59,8 +59,8 @@ class LanceTable(ExternalIndex):
         """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
-                "index.uri must be a folder or the address of object storage, without user, key or query; keys go into"
-                " the environment, by the names that LanceDB reads: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+                "index.uri must be a folder or the address of object storage, without a user, a key, ? or #; put keys"
+                " into the environment variables that LanceDB reads, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
             )
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
             raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")
@@ -77,11 +77,11 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
-        """Return a query with its effort and its number of candidates set."""
+        """Set the effort and the number of candidates of a query, and return it."""
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the parameters of the build."""
+        """List the build parameters, which identify a table together with its vectors."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"
@@ -96,8 +96,8 @@ class LanceTable(ExternalIndex):
             if table is not None and COMPLETE not in table.tags.list():
                 if not self._local():
                     raise CallFailed(
-                        f"{self.uri}: the table {name} is incomplete: another process fills it, or was killed while it"
-                        " did; wait, or delete the table"
+                        f"{self.uri}: the table {name} is incomplete: another process is filling it, or was killed"
+                        " while filling it; wait, or delete the table"
                     )
                 self._database.drop_table(name)
                 table = None
@@ -119,8 +119,8 @@ class LanceTable(ExternalIndex):
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
             raise CallFailed(
-                f"{self.uri}: the table {name} contains {count} vectors, {sum(indexed)} of them indexed, not {number};"
-                " delete it"
+                f"{self.uri}: the table {name} must contain {number} vectors, all indexed, but contains {count} and an"
+                f" index of {sum(indexed)}; delete the table"
             )
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
@@ -163,11 +163,13 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Raise an error in the block as CallFailed with one line; LanceDB has no exception classes of its own."""
+        """Convert an error in the block to CallFailed, with one line; LanceDB has no exception classes of its own."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
-            raise CallFailed(f"{self.uri} failed: {quote(str(fault))}") from None
+            folder = "check the folder, or delete it to build the index again"
+            way = folder if self._local() else "check the index's uri, and the keys in the environment"
+            raise CallFailed(f"{self.uri} failed: {quote(str(fault))}; {way}") from None
 
 
 @dataclass(eq=False)
@@ -211,9 +213,9 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table in a graph of vectors with one byte per value.
+    """Search a LanceDB table with a graph of vectors, which have one byte per value.
 
-    Up to a million vectors share a graph, and all graphs are searched; the candidates are scored by the vectors
+    Up to 2^20 vectors share a graph, and all graphs are searched; the candidates are scored by the vectors
     themselves. A rebuilt table may miss different neighbours: several threads build the graph.
     """
 

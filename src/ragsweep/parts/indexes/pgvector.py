@@ -74,7 +74,7 @@ class PgVector(ExternalIndex):
             ("ef_search", self.ef_search, WIDEST),
         ):
             if value > most:
-                raise ConfigError(f"index.{key} is {value}; pgvector takes at most {most}")
+                raise ConfigError(f"index.{key} is {value}; pgvector accepts at most {most}")
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
@@ -90,7 +90,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table must be at most 30 lower-case letters, digits and _, no digit first, got {self.table!r}"
+                f"index.table must be up to 30 of a-z, 0-9 and _, and not begin with a digit, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
             raise ConfigError(f"index.build_memory must be like 512MB or 4GB, or null, got {self.build_memory!r}")
@@ -143,8 +143,8 @@ class PgVector(ExternalIndex):
             ((count,),) = run(f"SELECT count(*) FROM {name}")
             indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
         if count != len(vectors) or indexed != [(True,)]:
-            lacks = "" if indexed == [(True,)] else ", without their index"
-            raise CallFailed(f"the table {name} contains {count} vectors{lacks}, instead of {len(vectors)}; drop it")
+            lacks = "" if indexed == [(True,)] else " and no valid index"
+            raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop it")
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         number = min(number, self.ef_search)
@@ -161,14 +161,15 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Raise a server error in the block as CallFailed, with one line without the password."""
+        """Convert an error of PostgreSQL in the block to CallFailed, with one line without the password."""
         import psycopg
 
         try:
             yield
         except psycopg.Error as fault:
-            address = self._address()
-            raise CallFailed(f"PostgreSQL failed: {quote(mask_text(str(fault), *_secrets(address)))}") from None
+            fact = quote(mask_text(str(fault), *_secrets(self._address())))
+            way = "" if fault.sqlstate else "; start the server, or correct the index's url (or url_env) and password"
+            raise CallFailed(f"PostgreSQL failed: {fact}{way}") from None
 
 
 class _Session:

@@ -144,14 +144,17 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Raise a client error in the block as CallFailed, with one line without the key."""
+        """Convert a client's error in the block to CallFailed, with one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
             yield
         except ApiException as fault:
             key, line = self.service.key(), " ".join(str(fault).split())
-            raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}") from None
+            status = getattr(fault, "status_code", None)  # None: no response
+            way = "" if status else "; start the server, or correct the index's base_url"
+            way = "; name the variable with the server's key in the index's key_env" if status in (401, 403) else way
+            raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}{way}") from None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Check parameters of indexes, read vectors block by block, draw samples, rank candidates."""
+"""Check parameters of indexes, read vectors block by block, draw samples, and rank candidates."""
 
 from collections.abc import Iterator
 
@@ -19,10 +19,10 @@ SEED = 0
 
 
 def check_pieces(key: str, number: int, dimension: int) -> None:
-    """Raise ConfigError unless vectors can be cut into ``number`` (the setting ``key``) pieces of equal length."""
+    """Raise ConfigError unless vectors can be cut into ``number`` equal pieces; ``key`` is the setting's name."""
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
-        raise ConfigError(f"index.{key} is {number}; vectors of {dimension} numbers can be cut into {divisors} pieces")
+        raise ConfigError(f"index.{key} is {number}; for vectors of {dimension} numbers it must be one of {divisors}")
 
 
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:

@@ -18,8 +18,8 @@ class NoJudge:
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
         """Raise ConfigError: no metric can be judged."""
         raise ConfigError(
-            "needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or remove it with"
-            f" ~metrics.{metric}, like every other metric that needs one"
+            "needs a judge; choose judge=openai, judge=ollama or judge=vllm, or remove every metric that needs a judge"
+            f" (this one with ~metrics.{metric})"
         )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Judge through a service with OpenAI's protocol (also vLLM and Ollama)."""
+"""Judge through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
 
 import asyncio
 import math
@@ -31,8 +31,8 @@ class OpenAIJudge(EndpointSettings):
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
     For each sample, equal prompts of several metrics are sent once per process; at temperature 0, so are a metric's
     repetitions of a prompt. ``replicate`` changes only the seed and the address of stored judgements: a new value
-    repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's endpoint),
-    ``embeddings`` an embedder of this project; only one of them may be set.
+    repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's endpoint).
+    ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
     """
 
     TRAITS = replace(
@@ -84,20 +84,20 @@ class OpenAIJudge(EndpointSettings):
             )
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key, or the one for embeddings, is not in the environment; makes no call."""
+        """Raise ConfigError if the judge's key, or the key for embeddings, is not in the environment; makes no call."""
         super().check_key()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge", "embeddings_key_env")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the version of the fence; empty without fences."""
+        """Return the version of the fences; empty if texts are not fenced."""
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if a metric needs embeddings (``embeddings``) and none are configured."""
+        """Raise ConfigError if the metric needs embeddings (``embeddings`` is true) and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
-                f"needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or remove"
+                "needs embeddings; set judge.embeddings_model to an embedding model of the judge's endpoint, or remove"
                 f" the metric with ~metrics.{metric}"
             )
 
@@ -106,7 +106,7 @@ class OpenAIJudge(EndpointSettings):
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
-        async with lock:  # an equal prompt waits for the reply instead of a second request
+        async with lock:  # an equal prompt waits for this reply, and is not sent
             if key in self._replies:
                 return self._replies[key]._replace(usage=Usage())
             try:
@@ -125,7 +125,7 @@ class OpenAIJudge(EndpointSettings):
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-                raise CallFailed(f"{self.embeddings_model} returned a vector of length 0", MALFORMED, usage)
+                raise CallFailed(f"{self.embeddings_model} returned a vector without direction", MALFORMED, usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 

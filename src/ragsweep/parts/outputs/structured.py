@@ -30,14 +30,14 @@ class JsonObject:
         try:
             self._validator.check_schema(self._schema)
         except SchemaError as fault:
-            raise ConfigError(f"output.schema: {fault.message}") from None
+            raise ConfigError(f"output.schema: {fault.message}; correct {fault.json_path} in the schema") from None
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the schema: its file may change while its name does not."""
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object. Raises ValueError, with the fault, if there is no object or it violates the schema."""
+        """Return the object. Raises ValueError, which states the fault, if there is none or it violates the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]

@@ -29,7 +29,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last fenced block of an answer (three backticks or more), of ``language`` if that is set."""
+    """Read the last block of an answer that is fenced by three or more backticks, and marked ``language`` if set."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

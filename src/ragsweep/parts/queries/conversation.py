@@ -29,11 +29,11 @@ class History:
     roles: Sequence[str] = ("user", "assistant")
 
     def check(self) -> None:
-        """Raise ConfigError for ``turns`` below 1, and for unknown or no roles."""
+        """Raise ConfigError for ``turns`` below 1, for an unknown role, and if there are no roles."""
         if self.turns is not None and self.turns < 1:
             raise ConfigError(f"query.turns must be at least 1, or null for all, got {self.turns}")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
-            raise ConfigError(f"query.roles must be user, assistant or both, got {list(self.roles)!r}")
+            raise ConfigError(f"query.roles must be [user], [assistant] or [user, assistant], got {self.roles!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Report the joined texts of each request as its query."""

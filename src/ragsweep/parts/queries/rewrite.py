@@ -15,8 +15,8 @@ from ragsweep.parts.prompts import fenced_messages
 class Rewrite:
     """Rewrite the question with the config's model into a standalone query.
 
-    The conversation is enclosed in fences that it cannot contain, so that instructions in it are not followed. A blank
-    query counts as a failure.
+    The conversation is enclosed in fences that it cannot contain, and the model is told not to follow instructions
+    between them. A blank query counts as a failure.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
@@ -29,7 +29,7 @@ class Rewrite:
             self.llm.prompt = _Prompt(instruction)
 
     def check(self) -> None:
-        """Raise ConfigError if the config has no model, or the instruction is empty; makes no call."""
+        """Raise ConfigError if the config has no model, or if the instruction is empty; makes no call."""
         if not self._can_write:
             raise ConfigError(
                 "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama,"

@@ -16,7 +16,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 
 class RerankCall(NamedTuple):
-    """One call: a question, distinct texts, and the indices of the pairs of each text."""
+    """One call: a question, distinct texts, and for each text the indices of its pairs."""
 
     query: str
     texts: list[str]
@@ -27,7 +27,7 @@ class RerankCall(NamedTuple):
 class ApiReranker(ServiceSettings):
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
-    Key, retries and waits are those of :class:`ragsweep.services.http_client.Service`.
+    :class:`ragsweep.services.http_client.Service` makes the calls, with its key, retries and waits.
     """
 
     TRAITS = replace(
@@ -56,7 +56,7 @@ class ApiReranker(ServiceSettings):
         check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, one call per question and ``batch_size`` of its texts; a pair with a blank question scores 0.
+        """Score pairs, with a call for every ``batch_size`` texts of a question; a pair with a blank question scores 0.
 
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
         scores fewer questions at a time; questions that fail alone have no ranking.
@@ -96,7 +96,7 @@ def read(answer: Any, texts: int) -> list[float]:
 
 
 def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[RerankCall]:
-    """Group pairs by question, in the given order, each distinct text once."""
+    """Group pairs into calls by question, in the given order, with each distinct text once."""
     rows_of: dict[str, dict[str, list[int]]] = {}
     for row, (query, text) in enumerate(pairs):
         rows_of.setdefault(query, {}).setdefault(text, []).append(row)

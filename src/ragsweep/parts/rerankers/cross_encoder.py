@@ -1,4 +1,4 @@
-"""Rerank with a model that reads question and chunk together."""
+"""Rerank with a model that reads the question and a chunk together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,17 @@ ARCHITECTURE = "ForSequenceClassification"
 """Suffix of a reranker's class; other models would get a randomly initialised head."""
 
 DECIMALS = 4
-"""Digits of a score after the decimal point; the sixth depends on the other pairs of its batch."""
+"""Digits of a score after the decimal point; the sixth would depend on the other pairs of its batch."""
 
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
-    """Score a pair by the logit of a classifier with one output: higher is better, at 0 its sigmoid is .5.
+    """Score a pair by the logit of a classifier with one output; higher is better, and 0 is a probability of .5.
 
-    The sigmoid itself is not used, because in single precision it is equal for all good candidates. The logit is
+    The probability itself is not used, because in single precision it is equal for all good candidates. The logit is
     rounded: further digits depend on the other pairs of its batch, and would order equal passages by chance.
-    ``max_length`` (tokens of question and chunk together; None: the model's own limit) truncates the longer one first.
+    ``max_length`` limits the tokens of question and chunk together (None: the model's own limit); the longer of the two
+    is truncated first.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
@@ -49,11 +50,11 @@ class CrossEncoder(LocalModel):
         """Raise ConfigError like ``LocalModel.check``, and for a model that is not a reranker with one output."""
         super().check()
         config = self._config()
-        architecture = (config.get("architectures") or ["nothing"])[0]
+        architecture = (config.get("architectures") or ["unknown"])[0]
         if not str(architecture).endswith(ARCHITECTURE):
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which contains {architecture}, not a cross-encoder "
-                f"(...{ARCHITECTURE}); an embedding model reranks with reranker=late_interaction"
+                f"reranker.model is {self.model!r}, whose architecture is {architecture}; use a cross-encoder"
+                f" (...{ARCHITECTURE}), or rerank with the embedder: reranker=late_interaction"
             )
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
@@ -72,7 +73,10 @@ class CrossEncoder(LocalModel):
         )
         scores: Floats = np.asarray(logits, dtype=np.float32).round(DECIMALS)
         if not np.isfinite(scores).all():
-            raise InputError(f"the model {self.model} returned scores that are not finite; try reranker.dtype=float32")
+            raise InputError(
+                f"the model {self.model} returned scores that are not finite; try reranker.dtype=float32, or another"
+                " reranker.model"
+            )
         return scores
 
     @cached_property

@@ -17,12 +17,12 @@ QUESTIONS = 64
 
 @dataclass(eq=False)
 class LateInteraction:
-    """Score a pair by MaxSim: each token of the question is compared with the most similar token of the chunk.
+    """Score a pair by MaxSim: the cosine of each token of the question to the most similar token of the chunk.
 
-    The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum,
-    which orders the chunks of a question equally but is not comparable between questions. The token vectors are those
-    of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per chunking, and
-    stored in half precision, which changes a score by less than 0.001.
+    The score is the mean of these cosines, from -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the
+    sum, which orders the chunks of a question equally but is not comparable between questions. The token vectors are
+    those of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
+    chunking, and stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -41,7 +41,8 @@ class LateInteraction:
         if not hasattr(self.embedder, "embed_tokens"):
             raise ConfigError(
                 f"{type(self.embedder).__name__} returns no token vectors (it has no method embed_tokens); choose "
-                "embedder=minilm, embedder=sentence_transformer with a transformer, or reranker=cross_encoder"
+                "embedder=minilm, or embedder=sentence_transformer and a transformer as embedder.model, or"
+                " reranker=cross_encoder"
             )
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
@@ -51,7 +52,7 @@ class LateInteraction:
         return TokenVectors(np.concatenate(vectors) if vectors else np.empty((0, 0), np.float16), start)
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs of a question and the index of a chunk in ``chunks``."""
+        """Score pairs of a question and a chunk's index in ``chunks``."""
         scores = np.empty(len(pairs), dtype=np.float32)
         rows_of: dict[str, list[int]] = {}
         for row, (query, _) in enumerate(pairs):
@@ -71,10 +72,10 @@ class LateInteraction:
 
 
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
-    """Return the mean, over the query's tokens, of the cosine to the most similar token of each chunk, (positions,).
+    """Return one score per chunk: the mean, over the query's tokens, of the cosine to the chunk's most similar token.
 
     All token vectors are unit vectors, and ``positions`` are the indices of the chunks to score. A chunk without tokens
-    scores -1, and so does every chunk if the query has no tokens.
+    scores -1; if the query has no tokens, every chunk does.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

@@ -26,8 +26,8 @@ SCHEMA = {
 class Llm(EndpointSettings):
     """Route by the reply of a model behind OpenAI's protocol: a JSON object in which ``search`` is true or false.
 
-    The conversation is enclosed in tags with its hash, which it cannot contain, so that instructions in it are not
-    followed. Any other reply is a failed decision.
+    Any other reply is a failed decision. The conversation is enclosed in tags with its hash, which it cannot contain,
+    and the model is told not to follow instructions between the tags.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")

@@ -27,9 +27,9 @@ class Rule:
     most_words: int = 6
 
     def check(self) -> None:
-        """Raise ConfigError for invalid patterns, and for ``most_words`` below 1."""
+        """Raise ConfigError for missing or invalid patterns, and for ``most_words`` below 1."""
         if not isinstance(self.conversation, list) or not self.conversation:
-            raise ConfigError(f"router.conversation must be a list of patterns, got {self.conversation!r}")
+            raise ConfigError(f"router.conversation must be a list of one or more patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
             try:
                 re.compile(pattern)
@@ -50,7 +50,7 @@ class Rule:
 
 
 def _folded(pattern: str) -> str:
-    r"""Return the pattern as a group, without accents and case except in escapes: ``\W`` differs from ``\w``."""
+    r"""Return the pattern as a group, without accents and case; escapes are unchanged: ``\W`` differs from ``\w``."""
     parts = re.split(r"(\\.|\(\?P?)", pattern)
     return f"(?:{''.join(part if n % 2 else _bare(part) for n, part in enumerate(parts))})"
 

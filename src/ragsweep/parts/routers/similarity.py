@@ -16,8 +16,8 @@ class Similarity:
     """Classify texts as conversation by their similarity to examples of conversation and of questions.
 
     A text is conversation if its cosine to the nearest example of conversation is at least ``threshold`` and exceeds
-    its cosine to the nearest example of a question. Without examples of questions, it must exceed ``threshold``. The
-    score is the first cosine minus the second, or minus ``threshold``.
+    its cosine to the nearest example of a question. If there are no examples of questions, ``threshold`` replaces the
+    second cosine. The score is the first cosine minus the second.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -1,4 +1,4 @@
-"""A system behind HTTP: POST a question, and extract answer and context from the response by paths."""
+"""A system behind HTTP: POST a question, and extract the answer and the context at configured paths."""
 
 import json
 import math
@@ -81,11 +81,11 @@ class Http(ServiceSettings):
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:
                 raise ConfigError(
-                    f'system.url: the query contains the secret "{name}"; name its environment variable in'
-                    " system.key_env, and the header to send it in system.key_header"
+                    f'system.url: the query contains the secret "{name}"; put its value in an environment variable,'
+                    " the variable's name in system.key_env, and the name of its header in system.key_header"
                 )
         if not self.answers and self.contexts is None and self.ids is None:
-            raise ConfigError("system.answer, system.contexts and system.ids are null; set the path of at least one")
+            raise ConfigError("system.answer, system.contexts and system.ids are null; set at least one to a path")
         self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
@@ -123,7 +123,7 @@ class Http(ServiceSettings):
             raise ValueError(str(fault)) from None
         tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
         if not all(type(count) is int and 0 <= count <= MAX_TOKENS for count in tokens):
-            raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
+            raise ValueError(f"the token counts are {tokens!r:.60}, not whole numbers of at least 0")
         return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 
 

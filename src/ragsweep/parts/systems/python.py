@@ -60,10 +60,10 @@ class Python:
         check_tags(self.thoughts, "system")
         check_at_least("system", 1, concurrency=self.concurrency)
         if not callable(self._function):
-            raise ConfigError(f"system.function: {self.function} is not callable")
+            raise ConfigError(f"system.function: {self.function} is not callable; name a function")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the function's module and of the modules of its package that it imports."""
+        """Return a hash of the function's module and its imports from its package; empty if the module has no file."""
         names = {self.function.rpartition(".")[0], str(getattr(inspect.unwrap(self._function), "__module__", ""))}
         trusted = [name for name in names if name in sys.modules and is_trusted(name)]
         digests = {name: digest for name in trusted if (digest := source_digest(name))}
@@ -75,9 +75,12 @@ class Python:
         try:
             function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         except Exception as fault:  # a user's module may raise anything
-            way = "; install its package, or add its folder to PYTHONPATH" if isinstance(fault, ImportError) else ""
+            missing = isinstance(fault, ImportError)
+            way = (
+                "install its package, or add its folder to PYTHONPATH" if missing else "correct the module, or the name"
+            )
             raise ConfigError(
-                f'system.function: cannot import "{self.function}": {type(fault).__name__}: {fault}{way}'
+                f'system.function: cannot import "{self.function}": {type(fault).__name__}: {fault}; {way}'
             ) from fault
         return function
 
@@ -117,9 +120,9 @@ class Python:
         if returned is None or isinstance(returned, str):
             return to_response(Returned(returned), self.refusals, Usage(1), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
-            needed = "answer (or set system.answers=false)" if self.answers else "some of answer"
+            needed = "answer (unless system.answers=false) and any" if self.answers else "any of answer"
             raise ValueError(
-                f"it returned {returned!r:.60}; return a text, or a mapping of {needed}, {', '.join(KEYS[1:])}"
+                f"it must return a text, or a mapping with {needed} of {', '.join(KEYS[1:])}, got {returned!r:.60}"
             )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))

@@ -62,7 +62,8 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     columns = {name: _flat(values or (), shape) for name, values in given.items()}
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
     if len(set(counts.values())) > 1:
-        raise ValueError(f"there are {' and '.join(f'{count} {name}' for name, count in counts.items())}")
+        found_counts = " and ".join(f"{count} {name}" for name, count in counts.items())
+        raise ValueError(f"there are {found_counts}; their numbers must be equal")
     for name, (kind, types) in KINDS.items():
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)
@@ -83,7 +84,7 @@ def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
 
 
 class PathNotFound(ValueError):
-    """A path that does not exist in the value."""
+    """Raised for a path that does not exist in a value."""
 
 
 def parse_path(path: str) -> list[str | int]:
@@ -111,7 +112,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the joined texts at a path in a stream's events; without texts, the last value that is not None, if any.
+    """Return the joined texts at a path in a stream's events; without texts, the last value there, or None.
 
     Raises PathNotFound if the path exists in no event.
     """
