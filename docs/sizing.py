@@ -177,9 +177,9 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
         """Disk grows with n, the number of chunks; memory along a line through the smallest and the largest
-        measurement; building and a question by these laws, with default parameters (ivf: one list per 39 chunks, up to 4,096).
-        *Predicted / measured*: processor time at the largest measured size, predicted from the next smaller one.
-        Training on samples does not grow, so hours of pq and lancedb are upper limits."""
+        measurement; building and a question by these laws, with default parameters (ivf: one list per 39 chunks, up to
+        4,096). *Predicted / measured*: processor time at the largest measured size, predicted from the next
+        smaller one. Training on samples does not grow, so hours of pq and lancedb are upper limits."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
