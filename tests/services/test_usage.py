@@ -1,6 +1,7 @@
 """Usage is counted and priced once, and a budget stops the calls of one session."""
 
 import math
+
 import pytest
 
 from llm_server import LlmServer
