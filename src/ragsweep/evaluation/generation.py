@@ -118,7 +118,7 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """Makes the nodes of a config's answers, from a generator or an external system if there is one, and verdicts."""
+    """Makes the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
 
     context: Context
     generator: BuiltPart | None = None

@@ -53,7 +53,7 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is that of a failed repetition, if any, else of the first.
+    If no repetition of a question has a score, the reason is a failed repetition's, if any, else that of the first one.
     Metrics of latency or exact search, and quantiles, use only the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()

@@ -89,7 +89,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest how 99 % of the chunks fit the window, if possible by a size in tens; ``chunks`` is their node."""
+    """Suggest how to fit the chunks into the window, if possible by a size for 99 % of them; ``chunks``: their node."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:
