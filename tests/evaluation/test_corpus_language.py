@@ -183,7 +183,7 @@ def test_what_is_made_for_another_language_is_noted_with_the_override_that_fits(
     assert lines(*data, "retriever=bm25") == [stated]
     assert lines(*data, "retriever=hybrid_rrf") == [stated, embedder]
     assert lines(*data, "embedder=hashing") == [stated]
-    rules = "retriever.language=english has the rules of English; retriever.language=french matches the corpus"
+    rules = "retriever.language=english has the rules of English; set retriever.language=french"
     assert lines(*data, "retriever=bm25", "retriever.language=english") == [stated, ("note", fact + rules)]
     assert lines(*data, "retriever=bm25", "retriever.language=none") == [stated]
     model = ["retriever=bm25", "llm=openai", "llm.base_url=http://localhost/v1", "llm.model=m", "llm.key_env=null",

@@ -81,13 +81,13 @@ def test_all_labels_that_cannot_be_placed_are_named_at_once() -> None:
         cover(chunks_of([WORDS], [(0, 0, 30)]), golden)
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
-    assert 'golden.jsonl:3: the label names the document "d7", which is not in the corpus' in lines
-    assert 'question "q": the anchor "omega" does not occur in "d0"' in lines
-    assert 'question "q": the anchor "beta" does not occur in "d0" at character 1' in lines
+    assert 'golden.jsonl:3: the label names the document "d7", which is not in the corpus; correct it' in lines
+    assert 'question "q": the anchor "omega" does not occur in "d0"; quote it again' in lines
+    assert 'question "q": the anchor "beta" does not occur in "d0" at character 1; quote it again' in lines
 
 
 def test_chunker_that_loses_the_text_of_an_anchor_is_found_out() -> None:
-    with pytest.raises(InputError, match='no chunk contains any of "delta" in "d0"'):
+    with pytest.raises(InputError, match='no chunk contains any part of "delta" in "d0"'):
         cover(chunks_of([WORDS], [(0, 0, 10)]), ask(Evidence("d0", "delta")))
 
 

@@ -88,7 +88,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert table["context"][0] == ["cats:0-60"]
     assert record.summaries.metrics["exact_match"].n_failed == 1
     assert table.unscored[2]["refusal"] == "the system raised an error"
-    assert record.run.warnings[0].startswith("1 contexts of the system are not in the corpus")
+    assert record.run.warnings[0].startswith("1 context of the system could not be located")
     assert "not in the corpus" in shown
 
 
@@ -182,7 +182,7 @@ def test_a_system_that_only_searches_is_measured_by_what_it_finds(
 def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(monkeypatch, lambda body: found(body, sign=-1.0)) as server:
         record = searched(folder, server)
-    assert record.run.warnings[0].startswith("the scores of the system rise along its list for 1 questions")
+    assert record.run.warnings[0].startswith("the scores of the system rise along its list for 1 question, ")
     assert list(record.questions["top_score"])[:2] == [1.0, 1.0]
 
 

@@ -189,7 +189,7 @@ def test_questions_that_lack_the_same_scores_share_their_reasons(measured: list[
     ],
 )
 def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
-    with pytest.raises(InputError, match="a record of the ledger is damaged"):
+    with pytest.raises(InputError, match="a record cannot be decoded"):
         read(harm(encode(measured[0])))
 
 

@@ -57,5 +57,5 @@ def test_outcome_of_another_form_is_refused_although_its_digest_fits(spent: obje
     end = 8 + int.from_bytes(whole[:8], "little")
     facts = json.dumps({**json.loads(whole[8:end]), "spent": spent}).encode()
     data = zlib.compress(len(facts).to_bytes(8, "little") + facts + whole[end:])
-    with pytest.raises(InputError, match="does not belong to this job and version"):
+    with pytest.raises(InputError, match="from another job or another version"):
         from_bytes("a", hashlib.blake2b(data, digest_size=32).digest() + data)

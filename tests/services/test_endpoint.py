@@ -111,5 +111,5 @@ def test_wrong_key_costs_one_request_and_is_not_printed(server: LlmServer, monke
     assert len(server.log) == 1
     assert KEY not in str(caught.value)
     monkeypatch.delenv("LLM_KEY")
-    with pytest.raises(ConfigError, match="variable LLM_KEY, named by key_env, is not set"):
+    with pytest.raises(ConfigError, match="variable LLM_KEY, for the service's key, is not set"):
         asyncio.run(endpoint(server).chat(messages("q")))

@@ -101,7 +101,7 @@ def test_fault_that_passes_changes_no_answer_and_no_answer_is_paid_twice(kind: s
 
 @pytest.mark.parametrize("kind", by_kind(REASONS, nightly=SLOW))
 def test_fault_that_stays_fails_the_call_with_its_reason_after_the_last_repetition(kind: str) -> None:
-    with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"\(after 3 calls\)$") as caught:
+    with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"\(after 3 attempts\)$") as caught:
         asyncio.run(ask(endpoint(server, retries=2), 1))
     assert caught.value.reason == REASONS[kind]
     assert "\n" not in str(caught.value)
@@ -119,7 +119,7 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    refused = pytest.raises(EndpointFailed, match="so did the 7 previous calls")
+    refused = pytest.raises(EndpointFailed, match=r"the 7 calls before it failed, too\); check the model")
     with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16
@@ -186,7 +186,7 @@ def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch
     with serving(faults={kind: 1}) as server, pytest.raises(EndpointFailed) as caught:
         ask_all(endpoint(server, concurrency=16), 1000)
     assert caught.value.reason == missing.CIRCUIT_OPEN
-    assert "it counts as down" in str(caught.value)
+    assert "the service counts as down" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(server.log) <= 40
 
@@ -226,7 +226,7 @@ def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_deadline_of_a_call_holds_however_slowly_the_answer_comes(kind: str) -> None:
     with (
         serving(faults={kind: 1}) as server,
-        pytest.raises(CallFailed, match=r"0\.3 seconds; raise deadline .*\(after 1 call\)"),
+        pytest.raises(CallFailed, match=r"0\.3 seconds; raise deadline .*\(after 1 attempt\)"),
     ):
         asyncio.run(ask(endpoint(server, timeout=10, deadline=0.3), 1))
     assert len(server.log) == 1

@@ -103,7 +103,7 @@ def test_service_that_fails_for_long_is_down_rests_and_is_tested_by_one_call() -
     assert now <= PATIENCE + LONGEST_PAUSE
     breaker.fail("status 500", now, now, 0.0)
     with pytest.raises(
-        EndpointFailed, match=r"^status 500; it counts as down after \d+ failures; check its address, .*$"
+        EndpointFailed, match=r"^status 500; the service counts as down after \d+ failures; check its address, .*$"
     ) as caught:
         breaker.delay(now + REST - 1)
     assert caught.value.reason == CIRCUIT_OPEN

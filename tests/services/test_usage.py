@@ -1,5 +1,7 @@
 """Usage is counted and priced once, and a budget stops the calls of one session."""
 
+import math
+
 import pytest
 
 from llm_server import LlmServer
@@ -79,7 +81,7 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:
     session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "", {"gpt*": [1, 1]}).money)
-    with LlmServer() as server, pytest.raises(ConfigError, match='no price for the model "m"'):
+    with LlmServer() as server, pytest.raises(ConfigError, match='the model "m" has no price'):
         ask(session, server, 3, 1)
     assert server.log == []
 
@@ -92,7 +94,10 @@ def test_usage_without_a_price_has_tokens_and_no_money(session: ServiceSession) 
     assert session.meter.totals.estimated
 
 
-@pytest.mark.parametrize("budget", [Budget(calls=-1), Budget(tokens=True), Budget(money="5")])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(calls=-1), Budget(tokens=True), Budget(money="5"), Budget(money=math.nan)],  # type: ignore[arg-type]
+)
 def test_malformed_limit_is_refused(budget: Budget) -> None:
     with pytest.raises(ConfigError, match=r"budget\.(calls|tokens|money): must be a number of at least 0, or null"):
         budget.check()

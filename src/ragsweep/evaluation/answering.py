@@ -37,8 +37,8 @@ class QuestionKey(str):
     """The identity of a question in one config: the inputs of its answer other than the config.
 
     As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set, ``searched``
-    from the router (without one, from the golden set); only judges use ``reference``; ``query`` is empty if the
-    question's own text is searched.
+    from the router (without one, from the golden set); only judges use ``reference``; ``query`` is empty if it would be
+    the question's own text, or if there is no search.
     """
 
     text: str
@@ -117,7 +117,7 @@ def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags the storable rows of a kind: those that did not fail."""
+    """Return a function that flags the rows of a kind that may be stored: those whose results did not fail."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -151,7 +151,7 @@ def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
 
 
 class ResultCollector:
-    """Collects results as they arrive, and stores results of calls immediately, so that none is paid for twice."""
+    """Collects results as they arrive, and stores the results of calls at once, so that no call is paid for twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
@@ -161,7 +161,7 @@ class ResultCollector:
         self._kept = time.monotonic()
 
     def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Accept the result of the row at index ``number``; raise AssertionError if it has one or is unknown."""
+        """Accept the result of the row at index ``number``; raise AssertionError if the row has one or is unknown."""
         assert 0 <= number < len(self._rows), f"there is no request {number}"
         assert number not in self._results, f"request {number} was answered twice"
         self._results[number] = item
@@ -216,7 +216,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node of packed results of one kind; failed rows are not stored. ``further``: fields of Node."""
+    """Make a node of packed results of one kind; failed rows are not stored. ``further`` are other Node fields."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

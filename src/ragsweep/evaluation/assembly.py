@@ -57,7 +57,7 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: also search exactly where indexes are approximate; ``excluded``: documents by search text.
+    ``exact``: also search exactly where indexes are approximate; ``excluded``: excluded documents by search text.
     Raises ConfigError, with the key, for incompatible parts.
     """
     chunker, retriever, reranker = (
@@ -65,7 +65,9 @@ def build_graph(
     )
     depth, candidates = plain["depth"], reranker.value.candidates
     if candidates > depth:
-        raise ConfigError(f"reranker.candidates={candidates} exceeds depth={depth}; raise depth, or lower it")
+        raise ConfigError(
+            f"reranker.candidates={candidates} exceeds depth={depth}; raise depth, or lower the candidates"
+        )
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(
         Parts(

@@ -77,13 +77,13 @@ class ConfigGraph:
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """The nodes of the config itself, without exact searches for comparison."""
+        """The nodes of the config itself, without the exact searches for comparison."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses of the nodes that lead to an answer, by name, inputs first; "" for nodes that do not exist."""
+        """The address of each node that leads to an answer, by name; "" for a node that does not exist."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}

@@ -27,9 +27,9 @@ MIXED = 0.9
 LEAST_STOP_WORDS = 0.25
 """The minimum mean share of stop words among the words of texts in their language.
 
-Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin,
-Vietnamese and Indonesian text 7 to 21 % of the words are stop words of the language that is detected, in the English
-and French collections 29 to 41 %.
+Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin, Vietnamese
+and Indonesian texts, 7 to 21 % of the words are stop words of the detected language; in the English and French
+collections, 29 to 41 % are.
 """
 
 PARTS_IN_USE = ("chunker", "retriever", "reranker", "llm")
@@ -113,9 +113,10 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
-    """Return the lines (label, text) of a plan on corpora that are not only English, and on settings that do not fit.
+    """Return the lines (label, text) that a plan shows for corpora not only in English, and for unsuitable settings.
 
-    ``build`` builds the part of a config node at a key. External systems have no lines: they read the corpus directly.
+    ``build`` builds the part of a config node at a key. A config with an external system has no lines, because the
+    system reads the corpus itself.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:
@@ -148,16 +149,16 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         fact = f"the corpus is {named}"
         if accepted and chosen not in (NONE, fitting):
             rules = f"{where}.language={chosen} has the rules of {chosen.capitalize()}"
-            yield f"{fact}: {rules}; {where}.language={fitting} matches the corpus"
-        if _trained_on(node, where, build) not in ("", language):
-            name = option("embedder", "")
-            yield f"{fact}: embedder={name} is trained on English; embedder=use_multilingual reads {named}"
+            yield f"{fact}: {rules}; set {where}.language={fitting}"
+        if (trained := _trained_on(node, where, build)) not in ("", language):
+            name = f"embedder={option('embedder', '')}"
+            yield f"{fact}: {name} is trained on {trained.capitalize()}; embedder=use_multilingual reads {named}"
         if language == "french" and detect_language(str(node.get("system", ""))) == "en":
             yield f"{fact}: prompt={option('prompt', '')} instructs in English; prompt=default_fr in French"
 
 
 def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
-    """Return the single language that a part is trained on; empty if it declares none."""
+    """Return the single language that a part is trained on; empty if the part declares none."""
     if not hasattr(find_class(node["_target_"], where), "trained_on"):
         return ""
     language: str = build(node, where).value.trained_on

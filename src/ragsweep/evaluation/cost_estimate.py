@@ -1,4 +1,4 @@
-"""Estimates the cost of a plan's calls: from measured usage of the same part, else from the part's own estimate."""
+"""Estimates the cost of a plan's calls from measured usage or, without any, from the part's own estimate."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
 SAMPLED = 500
-"""Maximum number of stored segments (batches of rows), latest first, over which usage per row is averaged."""
+"""Maximum number of stored segments (batches of rows), the latest ones, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
 """Ratio of a request's tokens to the measured mean beyond which the part's own estimate of input tokens is used."""
@@ -87,7 +87,7 @@ class _Estimator:
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:
-        """Return the mean size of one request or case, or its maximum if the chunks are not known yet."""
+        """Return the mean size of one request or case; an upper estimate if the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
         rest = 0.0
         if "question" in stage.uses:
@@ -112,7 +112,7 @@ class _Estimator:
         return 0.0
 
     def _context(self, experiment: Experiment) -> float:
-        """Return the tokens of the context, within its budget if any."""
+        """Return the expected tokens of the context, at most its budget."""
         graph = experiment.graph
         if self._executor.known(graph.counts):
             chunk = _mean(self._executor.get(graph.counts)["tokens"])

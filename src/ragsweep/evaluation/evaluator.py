@@ -235,7 +235,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's work by stage; for embedding, also the chunks and the largest share of tokens cut."""
+        """Return this config's work by stage; for embedding, also the number of chunks and the share of tokens cut."""
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
@@ -251,7 +251,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return each index's size in bytes and build time in seconds, in any run; NaN if unknown."""
+        """Return each index's size in bytes and its build time in seconds, in this run or before; NaN if unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
@@ -269,7 +269,7 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 
 def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
-    """Return PARTIAL if a shown, judged, constrained or target metric lacks too many scores, else COMPLETE."""
+    """Return PARTIAL if a metric that counts lacks too many scores (see `incomplete`), else COMPLETE."""
     further = (*experiment.targets, *experiment.graph.verdicts)
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 

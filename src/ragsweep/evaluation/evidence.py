@@ -53,7 +53,7 @@ class EvidenceTokens(NamedTuple):
 class Coverage:
     """The chunks that cover each relevant piece of evidence (grade > 0); computed once per chunking.
 
-    The covering pairs: chunk ``chunk[n]`` covers piece ``evidence[n]``.
+    In the covering pair n, the chunk ``chunk[n]`` covers the piece ``evidence[n]``.
     """
 
     questions: Sequence[Question]
@@ -63,17 +63,17 @@ class Coverage:
     chunk: Numbers  # (pairs,)
     places: Places  # the passages of the evidence
     touches: Overlaps  # of places and chunks
-    tokens: Numbers  # (chunks,): of each chunk's text, with its title
+    tokens: Numbers  # (chunks,): the number of tokens of each chunk, with its title
     marked: EvidenceTokens  # the chunks that overlap evidence of a question
     address: str = ""
     chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Find the first rank, from 1, of a chunk that covers each piece of evidence (pieces,); 0 if none."""
+        """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Find the rank, from 1, of each marked chunk in the ranking of its question (marked pairs,); 0 if absent.
+        """Return, for each marked pair (marked pairs,), the chunk's rank, from 1, for its question; 0 if absent.
 
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
         if the rankings are of another chunking (checked only if both addresses are known).
@@ -119,12 +119,12 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
     A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of the passage's characters. If no
     chunk has that many, the chunks with the most cover it, so that small chunks lose no label. Evidence that is a whole
-    document is covered by any of its chunks. ``counts``: tokens of every chunk; None: from :func:`count_tokens`.
+    document is covered by any of its chunks. ``counts`` are the tokens of every chunk (None: :func:`count_tokens`).
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels name unknown documents, anchors do not occur, or no chunk contains any of a passage; one
-        error lists all of these.
+        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`), or no
+        chunk contains any part of a passage; the error lists all such labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -138,7 +138,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
         if evidence.anchor is not None:  # a document without chunks is always missed
-            fact = f'no chunk contains any of "{evidence.anchor}" in "{evidence.document}"'
+            fact = f'no chunk contains any part of "{evidence.anchor}" in "{evidence.document}"'
             fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)
     faults.raise_any()
@@ -196,7 +196,7 @@ def _mark(
 ) -> EvidenceTokens:
     """Count, for every question and chunk, the tokens inside any of the question's evidence, each once.
 
-    ``question`` and ``whole`` are (touches,). Only texts with anchors are read.
+    ``question`` and ``whole`` are (touches,). Only the texts of documents with anchors are read.
     """
     first, last = np.zeros_like(touches.chunk), np.where(whole, counts[touches.chunk], 0)
     anchored = np.flatnonzero(~whole)
@@ -213,7 +213,7 @@ def _mark(
 
 
 def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
-    """Return the length of the union of each group's half-open intervals (groups,); no start is below 0."""
+    """Return, for each group (groups,), the length of the union of its half-open intervals; no start is below 0."""
     order = np.lexsort((start, group))
     stride = int(end.max(initial=0)) + 1
     low, high = (group * stride + start)[order], (group * stride + end)[order]
@@ -231,7 +231,7 @@ def view(
     approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
 ) -> EvaluationView:
-    """Build the input of metrics from final rankings to full depth, one row per question.
+    """Build the input of metrics from the final rankings at full depth, which have one row per question.
 
     ``latency``: seconds per question by stage, NaN if not probed; ``approximate``: results of approximate indexes and
     of exact search; ``length`` (questions,): the number of chunks in each context, if there is a budget.

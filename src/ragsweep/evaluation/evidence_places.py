@@ -50,8 +50,8 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
     """Find the passages of all relevant labels, sorted by label, document and start; cached for all chunkings.
 
-    If passages may be repeated, an anchor also marks every other document in which it occurs. Raises one InputError
-    that lists all labels of unknown documents and all anchors that do not occur.
+    If passages may be repeated, an anchor also marks its occurrences in all other documents. Raises one InputError that
+    lists all labels that name unknown documents and all anchors that do not occur.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(
@@ -68,7 +68,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
         evidence = labels[n].evidence
         document = corpus.position.get(evidence.document)
         if document is None:
-            fact = f'the label names the document "{evidence.document}", which is not in the corpus'
+            fact = f'the label names the document "{evidence.document}", which is not in the corpus; correct it'
             faults.add(labels[n].where, fact)
         elif evidence.anchor is None:
             yield n, document, 0, 1, True
@@ -77,7 +77,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
             yield from ((n, document, start, end, False) for start, end in spans)
             if not spans:
                 place = "" if evidence.start is None else f" at character {evidence.start}"
-                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}'
+                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}; quote it again'
                 faults.add(labels[n].where, fact)
 
 

@@ -1,4 +1,4 @@
-"""The rank of each piece of evidence after each stage of one config, and the separate scores of a hybrid's legs."""
+"""Finds the rank of each piece of evidence after each stage of a config, and scores each leg of a hybrid separately."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class TracedStages:
-    """The rankings of one config before the final one; each has one row per question."""
+    """The rankings of one config before the final one, each with a row per question, and the config's token budget."""
 
     legs: Mapping[str, Rankings]  # of a hybrid; empty without one
     first_stage: Rankings | None  # before reranking; None without a reranker
@@ -32,7 +32,7 @@ def trace_evidence(
 ) -> EvidenceRanks:
     """Find the rank of every piece of evidence after each stage, and score every leg of a hybrid alone by ``metrics``.
 
-    Legs are scored with the config's ``top_k`` and budget, as is the fused ranking if it is reranked (as leg "").
+    Legs are scored with the config's ``top_k`` and budget. A fused ranking that is reranked is scored, too, as leg "".
     ``threshold`` is the threshold of :func:`cover`.
     """
     first = stages.first_stage

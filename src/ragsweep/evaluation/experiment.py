@@ -53,9 +53,9 @@ class Experiment:
 
 
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
-    """Return the lines (label, text) of a plan about embedders that do not compute in float32.
+    """Return the lines (label, text) that a plan shows for embedders that do not compute in float32.
 
-    With ``dtype=auto`` the processor determines the dtype, and different dtypes give different vectors.
+    With ``dtype=auto``, the processor determines the dtype, and different dtypes give different vectors.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:

@@ -46,7 +46,7 @@ class ContextPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignedContext:
-    """The contexts that a system used, as chunks of the corpus, in the system's order for each question.
+    """The contexts that a system used for each question, in the system's order, as chunks of a corpus.
 
     ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts these
     documents. ``scores`` are the system's scores, in the shape of ``positions``; None if the system returned none, or
@@ -81,13 +81,13 @@ def align_contexts(
     """Locate every context of a system in the corpus; ``contexts`` and ``scores`` have one list per question.
 
     A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
-    that document like an anchor (``resolve``), if necessary without a leading title. A text under any other name is
-    located in all documents, ignoring differences in white space, ligatures and soft hyphens. A document's id without a
-    text is the whole document. A text that is not found becomes an additional document, which covers no evidence. A
-    context that occurs twice in a question's list counts at its first place.
+    that document like an anchor (``resolve``), if necessary without the title that it begins with. A text under any
+    other name is located in all documents, ignoring differences in white space, ligatures and soft hyphens. The id of a
+    document without a text stands for the whole document. A context that is not found becomes an additional document,
+    which covers no evidence. A context that occurs twice in a question's list counts at its first place.
 
-    ``whole`` names documents that become chunks even if the system did not use them: evidence must be in a chunk, even
-    if the system missed it.
+    ``whole`` names the documents that become chunks even if the system did not use them, because evidence that the
+    system missed must be in a chunk, too.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -120,7 +120,7 @@ def _scores(
 ) -> tuple[np.ndarray | None, int]:
     """Return the scores of distinct contexts (questions, most contexts), and how many questions have rising scores.
 
-    A missing score is NaN. Instead of scores, None is returned if there are none, or if those of any question rise.
+    A missing score is NaN. None is returned instead of the scores if there are none, or if any question's scores rise.
     """
     if not any(scores):
         return None, 0
@@ -181,20 +181,20 @@ class _Search:
 
 @dataclass(frozen=True)
 class ExternalSystem:
-    """A system, its questions (keyed by wording), and the judged metrics of its answers."""
+    """A system, its corpus, its questions (keyed by wording), and the judged metrics of its answers."""
 
     corpus: Corpus
     system: BuiltPart
     questions: Sequence[QuestionKey]
     searches: Sequence[str]  # each question's search text, the key of its ranking
     depth: int  # length of the rankings
-    documents: Sequence[str] = ()  # ids of the documents with evidence; each whole document is a chunk
+    documents: Sequence[str] = ()  # ids of the documents with evidence, each of which is a chunk as a whole
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Build the graph of an external system; the context is the whole ranking, regardless of ``top_k``."""
+    """Build the graph of an external system; judges read the whole ranking as the context, regardless of ``top_k``."""
     corpus, system = corpus_node(parts.corpus), parts.system
     respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
     aligned = _aligned_node(parts, corpus, respond)
@@ -262,7 +262,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings, keyed by search text; questions with equal ones get the first ranking."""
+    """Make the node of the system's rankings, keyed by search text; of questions with equal texts, the first counts."""
     place: dict[str, int] = {}
     for number, text in enumerate(parts.searches):
         place.setdefault(text, number)

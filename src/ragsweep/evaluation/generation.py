@@ -59,10 +59,10 @@ def query_node(query: BuiltPart) -> Node:
 def write_queries(
     executor: Executor, graph: ConfigGraph, table: QuestionTable
 ) -> tuple[list[Answer] | None, QuestionTable]:
-    """Write the query of every searched question that has a history; after a failure its search text is unchanged.
+    """Write the query of every searched question that has a history.
 
     Returns the queries (one per question, empty where unwritten; None without a query writer), and the table of
-    questions with the new search texts.
+    questions with the new search texts. A question whose query failed or is empty keeps its search text.
     """
     if graph.query is None:
         return None, table
@@ -76,7 +76,7 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""Field that a metric uses -> the reason for skipping a case without it."""
+"""The reason for skipping a case that lacks a field, by the name of the field."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Context:
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
-        """Assemble each question's passages for the generator; questions that are not searched get none.
+        """Assemble the passages that generator and judges read for each question.
 
-        A question whose search failed gets the reason instead of passages.
+        A question that is not searched has no passages. A question whose search failed has the reason instead.
         """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         queries = _queries(questions)
@@ -108,7 +108,7 @@ class Context:
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
-    """Return the chunks of contexts as passages, without padding."""
+    """Return the chunks of each context as passages, without the padding."""
     positions = [row[row != NO_CHUNK].tolist() for row in context.positions]
     return [
         tuple(Passage(name, names.chunks.text(position)) for name, position in zip(*one, strict=True))
@@ -118,7 +118,7 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """Makes the nodes of answers and verdicts for one config; without a generator, of verdicts only."""
+    """Makes the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
 
     context: Context
     generator: BuiltPart | None = None
@@ -170,7 +170,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions after the first answers, with the verdicts that read them; empty if there are none."""
+        """Build the repetitions after the first answers, with the verdicts that read answers; empty without any."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -232,7 +232,7 @@ class Answering:
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case for a question or, if it cannot be judged, the verdict with the reason."""
+    """Build a metric's case for a question or, if there is nothing to judge, a verdict with the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):

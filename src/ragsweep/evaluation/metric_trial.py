@@ -26,13 +26,13 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Length of a document's excerpt, in characters."""
+"""Maximum length of the beginning of a document, in characters."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question, perfectly retrieved and answered, and return the errors of failing metrics, by metric.
+    """Score one question, perfectly retrieved and answered, and return the error of each failing metric, by name.
 
-    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers and
+    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers or
     routes. Built-in metrics are not tried.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
@@ -65,7 +65,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return, by document id, the anchors of a question's evidence, or the document's beginning if it has none."""
+    """Return, by document id, the anchors of a question's evidence; without an anchor, the document's beginning."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

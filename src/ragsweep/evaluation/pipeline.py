@@ -147,7 +147,7 @@ class _Stages:
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
-        """Build one retriever of any kind; its ranking omits excluded documents and scores below its ``min_score``."""
+        """Build a retriever of any kind; its ranking omits excluded documents and chunks scored below ``min_score``."""
         filtering = traits_of(built.value).filtering
         unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
         if isinstance(built.value, HybridRetriever):
@@ -250,7 +250,7 @@ class _Stages:
             where = f"retriever.{'.'.join(f'legs.{one}' for one in f'{label}/{name}'.strip('/').split('/'))}"
             if not isinstance(specs[name], Spec):
                 raise ConfigError(
-                    f"{where}: must be a retriever, a mapping with _target_, got {specs[name]!r}; ~{where} removes it"
+                    f"{where}: must be a retriever (a mapping with _target_), got {specs[name]!r}; ~{where} removes it"
                 )
             check_members(built.value.legs[name], (TextRetriever, VectorRetriever, HybridRetriever), where)
         legs = {

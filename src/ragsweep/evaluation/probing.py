@@ -1,4 +1,4 @@
-"""The latency of a config's stages: measured, repeated if stale, and summarised."""
+"""Measures the latency of a config's stages, measures it again if it is stale, and summarises it."""
 
 import math
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ from ragsweep.stats.intervals import quantile
 def probe_stages(
     executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
 ) -> dict[str, Probes]:
-    """Return the probes of each stage: stored ones, unless stale.
+    """Return the probes of each stage, which are stored, and made again if they are stale.
 
-    A probe that was made after ``since`` (seconds since the epoch), or that calls a service, is never repeated. Any
-    other probe is repeated if ``again`` is set, or if the machine was busy then and is idle now.
+    Probes that were all made after ``since`` (seconds since the epoch), or that call a service, are never repeated. Any
+    others are repeated if ``again`` is set, or if the machine was busy then and is idle now.
     """
     return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
 
 
 def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
-    """Recall or make the probes of one stage; probes of a service are not repeated, because its calls cost money."""
+    """Return the probes of one stage. Probes that call a service are not repeated, because calls cost money."""
     probes: Probes = executor.get(node, rows)
     if node.check or not (probes.at < since).any():
         return probes
@@ -62,7 +62,7 @@ def seconds_by_question(
 def summarise_latency(
     view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
 ) -> dict[str, dict[str, float]]:
-    """Summarise each stage's probe: question count, mean and quantiles in milliseconds, and the machine's state."""
+    """Summarise each stage: number of questions, mean and quantiles in milliseconds and, if probed, machine state."""
     quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
     stages = {}
     for stage, seconds in view.latency.items():

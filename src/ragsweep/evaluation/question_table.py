@@ -27,7 +27,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
            "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
            "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
            "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
-"""The fixed columns of the flat table of results; labels and metrics follow."""
+"""The fixed columns of the flat table of results, whose other columns are labels and metrics."""
 
 MOST_GROUPS = 40
 """Maximum number of values of a label that groups results; a label with more values is treated as an identifier."""
@@ -121,7 +121,7 @@ class QuestionTable:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of the question table that do not depend on the config."""
+        """The columns of the question table that do not depend on the config, except that ``query`` may be written."""
         needed = [question.needs_retrieval for question in self.questions]
         fields = [dict(question.fields) for question in self.questions]
         references = ["\n".join(question.references) for question in self.questions]
@@ -215,7 +215,7 @@ def chunk_text(corpus: Corpus, name: str) -> str:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return at most ``most`` characters of a text, on one line, followed by an ellipsis if it is longer."""
+    """Return at most ``most`` characters of a text, on one line, followed by an ellipsis if the text is longer."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[:most].rstrip()} ..."
 
@@ -269,7 +269,7 @@ def tabulate_results(
 
 
 def _context_scores(view: EvaluationView) -> list[list[float]]:
-    """Return the score of each context chunk, to six digits, to keep records small."""
+    """Return the score of each chunk of the contexts, rounded to six digits to keep records small."""
     inside = view.context != NO_CHUNK
     scores = view.rankings.scores[:, : inside.shape[1]]
     return [[float(f"{score:.6g}") for score in row[kept].tolist()] for row, kept in zip(scores, inside, strict=True)]

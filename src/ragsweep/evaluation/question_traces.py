@@ -19,15 +19,15 @@ SAMPLED = 20
 """Number of search texts whose questions a sample traces: the first of those whose latency is probed."""
 
 LISTED = 10
-"""Number of chunks listed in a span; ``top_k`` if that is larger."""
+"""Maximum number of chunks listed in a span, unless ``top_k`` is larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTracer:
     """Traces questions as plain values, so that secrets in them can be masked.
 
-    A span has ``name``, ``inputs``, ``outputs`` and ``seconds``, NaN if not measured. Retrieved chunks have the form of
-    documents that trace viewers support.
+    A span has a ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured). Retrieved chunks have the form
+    in which trace viewers expect documents.
     """
 
     config: Mapping[str, Any]
@@ -138,7 +138,7 @@ class QuestionTracer:
         return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return a question's seconds in these stages, of one leg if given; NaN if not probed."""
+        """Return a question's seconds in these stages (of ``leg``, unless it is ""); NaN if they are not probed."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

@@ -32,7 +32,7 @@ def ranking_node(
 def step_node(
     stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
 ) -> Node:
-    """Make a rows node of a pipeline step; by default not stored: most steps are faster to compute than to read."""
+    """Make a rows node of a pipeline step; not stored by default, as most steps are faster to compute than to read."""
     return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
 
 

@@ -53,7 +53,7 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is a failed repetition's, if any, else the first one's.
+    If no repetition of a question has a score, the reason is a failed repetition's, if any, else that of the first one.
     Metrics of latency or exact search, and quantiles, use only the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
@@ -114,10 +114,10 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield a warning with each metric's number of questions scored despite failed repetitions, if there are any."""
+    """Yield a warning that counts, by metric, the questions scored despite failed repetitions, if there are any."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
-            f"some of {questions:,} questions have failed repetitions and are scored by the others: {listed}; run"
-            " with rerun=true to repeat only the failed calls"
+            f"some of {questions:,} questions have failed repetitions, and are scored by the others: {listed};"
+            " rerun=true repeats only the failed calls"
         )

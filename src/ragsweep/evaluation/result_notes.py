@@ -1,4 +1,4 @@
-"""Warnings about a result, and the cost of its answers and judgements."""
+"""Warnings about a result, and the usage and cost of its calls."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragsweep.core.identity import Node
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
@@ -42,13 +43,13 @@ def result_warnings(
 def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
     if aligned.unknown:
         yield (
-            f"{aligned.unknown} contexts of the system are not in the corpus and cover no evidence; return"
-            " the ids of documents (or document:start-end), or texts as the corpus has them"
+            f"{counted(aligned.unknown, 'context')} of the system could not be located: what is not in the corpus"
+            " covers no evidence; let the system return document ids (or document:start-end), or texts of the corpus"
         )
     if aligned.rising:
         yield (
-            f"the scores of the system rise along its list for {aligned.rising} questions, as distances do; its order"
-            " is kept, and its scores are replaced by 1, 1/2, 1/3 ..."
+            f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances do;"
+            " its order is kept, and all its scores are replaced by 1, 1/2, 1/3 ...; let it return scores that fall"
         )
 
 
@@ -76,19 +77,19 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     # A system without answers is scored by its contexts.
     if answers and not is_measured and not experiment.graph.located:
         yield (
-            "the answers of this llm are not measured: no metric needs them; add such metrics:"
+            "the answers of this llm are not measured, because no metric needs them; add such metrics, for example with"
             " metrics=[retrieval,answers]"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
     if len(models) > 1:  # the config names one
         yield (
-            f"the answers come from several models ({', '.join(models)}): the service changed its model; pin one, an"
-            " llm by llm.model"
+            f"the answers come from several models ({', '.join(models)}): the service changed its model; name a fixed"
+            " version of the model, for an llm in llm.model"
         )
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest a size (a multiple of ten) at which 99 % of chunks fit the window; ``chunks``: their node."""
+    """Suggest how to fit the chunks into the window, if possible by a size for 99 % of them; ``chunks``: their node."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:
@@ -130,7 +131,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 def _new_verdicts(
     table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
 ) -> Iterator[list[Judgement]]:
-    """Yield each metric's verdicts of ``view``; blank for answers that earlier repetitions gave: they are paid once."""
+    """Yield each metric's verdicts of ``view``, blank where an earlier repetition gave the same answer (paid once)."""
     before = views[: next(n for n, one in enumerate(views) if one is view)]
     for name, verdicts in view.judgements.items():
         known = [one for one in before if one.answers]

@@ -149,7 +149,7 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap a metric's judge: for errors other than RagsweepError, cases without a verdict get one with the reason."""
+    """Wrap a judge: after an error other than RagsweepError, each case without a verdict gets one with the reason."""
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         judged: set[int] = set()
@@ -172,18 +172,19 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     if not isinstance(scores, Scores):
         returned = type(scores).__name__
         raise TypeError(
-            f"score returned {returned}; return ragsweep.core.types.Scores, for example from score_with_evidence"
+            f"score returned {returned}; return ragsweep.core.types.Scores, as score_with_evidence of"
+            " ragsweep.core.missing does"
         )
     values, reasons = np.asarray(scores.values, dtype=np.float64), np.asarray(scores.reasons, dtype=np.str_)
     if values.shape != (questions,) or reasons.shape != (questions,):
         shapes = f"values of shape {values.shape} and reasons of shape {reasons.shape}"
         raise ValueError(f"{shapes} for {questions} questions; return one value and one reason per question")
     if np.isinf(values).any():
-        raise ValueError("an infinite score; return NaN and a reason for a missing score")
+        raise ValueError("score returned an infinite value; return NaN and a reason for a missing score")
     low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
-        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct either")
+        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct either of them")
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 

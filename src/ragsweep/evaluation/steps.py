@@ -1,4 +1,4 @@
-"""Duration and cost of each question by step, and judges' reasons."""
+"""The duration and cost of each step of each question, and the judges' reasons."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
 
 
 def _cost(one: Any) -> Mapping[str, float]:
-    """Return the tokens and price of one result's calls, to four digits; NaN without a call."""
+    """Return the tokens of one result's calls, and their price to four digits; NaN without a call."""
     if not one.usage.calls:
         return dict.fromkeys(("tokens_in", "tokens_out", "money"), math.nan)
     usage = one.usage

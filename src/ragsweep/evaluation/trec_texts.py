@@ -14,7 +14,7 @@ from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
 
 class LazyTexts(Mapping[str, str]):
-    """Texts of runs or qrels by address; each is made when it is read."""
+    """Texts of runs or qrels by address; a text is made when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -33,14 +33,14 @@ class LazyTexts(Mapping[str, str]):
 
 
 def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
-    """Format rankings as a TREC run: question id, chunk name, rank, score, tag; best first."""
+    """Format rankings as a TREC run, best chunks first: question id, chunk name, rank, score and tag."""
     rows = zip(view.questions, names.of(view.rankings.positions), view.rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts: the ranking's address, hashed with written queries and failed questions."""
+    """Return the address of a run's texts: the ranking's, hashed with any written queries and failed questions."""
     written = table.written_address(address)
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
@@ -73,12 +73,13 @@ def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: st
 
 
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
-    """Format rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score, tag; best first.
+    """Format rankings as a TREC run by evidence, best ranks first: question id, evidence, chunk's rank, score and tag.
 
     Each line represents a rank: ``evidence:N`` if our metrics credit the question's N-th piece of evidence there, else
     ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore,
     has the rank of the covering chunk: several pieces of evidence in one chunk are credited at one rank each. With a
-    token budget, evidence counts as found only in chunks within the budget. Questions whose search failed are omitted.
+    token budget, evidence counts as found only in chunks within the budget. Questions without evidence, or whose search
+    failed, are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
@@ -100,7 +101,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed: Collection[int] = ()) -> LazyTexts:
-    """Return the qrels by evidence for the address of each run; all are the same."""
+    """Return the qrels by evidence for the address of each run; all texts are the same."""
     return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage, failed)))
 
 

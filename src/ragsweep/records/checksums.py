@@ -1,8 +1,8 @@
 """Checksums of the ledger, which detect lost, duplicated, renumbered or changed rows when their scope is read.
 
-The checksum of a scope is the XOR of its rows' hashes. A change of the ledger replaces only the hashes of the changed
-rows, so damage to other rows stays detectable. A scope is the records of one sweep, or all rows of another table; the
-large columns of a record are represented by their digest.
+The checksum of a scope is the XOR of its rows' hashes. A change to the ledger replaces only the hashes of the changed
+rows, so damage to other rows stays detectable. A scope is the records of one sweep, the records without a sweep, or all
+rows of another table in COLUMNS. The digest of a record stands for its large columns.
 """
 
 import hashlib
@@ -19,21 +19,22 @@ COLUMNS = {
     "holdouts": "golden, questions",
     "holdout_views": "golden, viewer, at",
 }
-"""Table with checksums -> its hashed columns."""
+"""The hashed columns of each table that has checksums."""
 
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Replace the hashes of the rows that match a condition before the block by those that match after it."""
+    """Update the checksums for the block's changes to the rows that match a condition before or after the block."""
     _toggle(connection, table, condition, values)
     yield
     _toggle(connection, table, condition, values)
 
 
 def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
-    """Read the rows of a table in insertion order; of ``records``, only those of ``sweep`` (None: of single configs).
+    """Read the rows of a table in insertion order.
 
-    Raises sqlite3.DatabaseError if they do not match their checksum.
+    Of the table ``records``, only the rows of ``sweep`` are read (None: those of single configs). Raises
+    sqlite3.DatabaseError if the rows do not match their checksum.
     """
     of_sweep = "sweep = ?" if sweep else "sweep IS NULL AND ? IS NULL"
     rows = _read(connection, table, *((of_sweep, (sweep,)) if table == "records" else ("1", ())))
@@ -47,7 +48,7 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Migrate the row hashes in format 4's table ``seals`` to checksums.
+    """Replace the row hashes of format 4, in the table ``seals``, with checksums.
 
     Raises sqlite3.DatabaseError if a row does not match its hash.
     """
@@ -94,4 +95,4 @@ def _stored(connection: sqlite3.Connection, scope: str) -> int:
     try:
         return int(row[0], 16) if row else 0
     except (TypeError, ValueError):
-        raise sqlite3.DatabaseError(f"the checksum of the {scope} is malformed") from None
+        raise sqlite3.DatabaseError(f'the checksum "{scope.strip()}" is malformed') from None

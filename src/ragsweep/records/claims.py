@@ -12,10 +12,10 @@ PAUSE = 15.0
 """Seconds between heartbeats."""
 
 CONFIG, FINALIST = "config", "finalist"
-"""Kinds of jobs: a config of a sweep, or a finalist of a search on the holdout."""
+"""Kinds of jobs: a config of a sweep, or a finalist of a search, evaluated on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of claims: a command on a sweep, an upload to the tracker, the opening of sweeps of one key."""
+"""Other kinds of claims: a command on a sweep, an upload to the tracker, the opening of sweeps with one key."""
 
 
 def job_tag(kind: str, number: int) -> str:
@@ -24,7 +24,7 @@ def job_tag(kind: str, number: int) -> str:
 
 
 class ClaimKey(NamedTuple):
-    """The object of a claim; without a number, all objects of this kind and sweep."""
+    """The object of a claim or, without a number, all objects of this kind and sweep."""
 
     kind: str
     sweep: str = ""  # or the key of several sweeps
@@ -33,7 +33,7 @@ class ClaimKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """The owner of a claim, the number of attempts, and whether the owner is alive."""
+    """A claim: the kind and number of its object, its owner, the number of attempts, and whether the owner is alive."""
 
     kind: str
     number: int
@@ -84,22 +84,22 @@ class Claims(Liveness[ClaimKey]):
             )
 
     def join_sweep(self, sweep: str) -> None:
-        """Claim a sweep that other commands may share."""
+        """Add a claim on a sweep, which other commands may have claimed, too."""
         with self._file.transaction() as connection:
             numbers = [claim.number for claim in self.find(ClaimKey(COMMAND, sweep))]
             self.take(connection, ClaimKey(COMMAND, sweep, max(numbers, default=-1) + 1))
 
     def others(self, sweep: str) -> list[Holder]:
-        """List the other processes with claims on a sweep, except those with a stale heartbeat."""
+        """List the other living processes that have a claim on a sweep and sent a heartbeat recently."""
         claims = self.find(ClaimKey(COMMAND, sweep), since=time.time() - self._lapse)
         return [claim.holder for claim in claims if claim.lives and not claim.is_own]
 
     def claim_job(
         self, sweep: str, job: int, kind: str = CONFIG, assigned: bool = False
     ) -> Holder | Literal["finished"] | None:
-        """Claim a job; return "finished" if it is done.
+        """Claim a job; return "finished" if the job is finished or was dropped from a race.
 
-        ``assigned``: whether a study has assigned the job to this process, which replaces any previous owner.
+        ``assigned``: whether a study has assigned the job to this process; if so, any previous owner is replaced.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -118,7 +118,10 @@ class Claims(Liveness[ClaimKey]):
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
-        """Claim the upload of a record; return True, False if it is tracked or replaced, else the holder."""
+        """Claim the upload of a record.
+
+        Returns True on success, False if the record is tracked or no longer exists, else the other holder.
+        """
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:
@@ -143,7 +146,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Read the claims with a heartbeat after ``since`` on an object, including those of dead processes."""
+        """Read the claims on an object with a heartbeat after ``since``, including those of dead processes."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT number, attempts, heartbeat, host, process, started FROM claims"
@@ -153,7 +156,7 @@ class Claims(Liveness[ClaimKey]):
             try:
                 return [self._claim(work.kind, *row) for row in rows]
             except (OverflowError, TypeError):
-                raise sqlite3.DatabaseError(f"a claim on {work.kind} of {work.sweep} is malformed") from None
+                raise sqlite3.DatabaseError(f'a claim of the kind "{work.kind}" is malformed') from None
 
     def _claim(self, kind: str, number: int, attempts: int, heartbeat: float, *process: Any) -> Claim:
         holder = Holder(*process)

@@ -1,4 +1,4 @@
-"""How often a golden set's holdout has been used: each use weakens the next conclusion from it."""
+"""Counts the uses of a golden set's holdout: each use weakens the next conclusion from the holdout."""
 
 import json
 import math
@@ -14,8 +14,8 @@ from ragsweep.records.claims import CONFIG
 def count_views(connection: sqlite3.Connection, golden: str) -> int:
     """Return the average number of uses of a golden set's holdout questions, rounded up.
 
-    A sweep or a single config counts once. A use of another golden set's holdout counts by the share of these questions
-    that it contains: a set that grew by one question has nearly as many uses.
+    `record_view` defines one use. A use of another golden set's holdout counts as the share of this set's holdout
+    questions that the other holdout contains: a set that grew by one question keeps nearly all uses.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
     questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
@@ -26,10 +26,10 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout's questions and, if the result is on the holdout, their use.
+    """Record the holdout's questions and, if the result is on the holdout, a use of the holdout.
 
-    A sweep uses them once, a search once for each number of trials after which it evaluates finalists, and a single
-    config each time.
+    A sweep counts as one use, a search as one for each number of trials after which it evaluates finalists, and a
+    single config as one each time that it is evaluated.
     """
     golden = facts.undivided
     if facts.held:

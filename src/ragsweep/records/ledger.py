@@ -1,6 +1,6 @@
 """The ledger: an SQLite file of results, from which tables, reports and MLflow runs are derived.
 
-One transaction per config. Reading never executes code.
+Each outcome is written in one transaction. Reading never executes code.
 """
 
 import json
@@ -35,7 +35,7 @@ from ragsweep.records.record_rows import (
 __all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]
 
 UNDECIDED = ("retry", "racing")
-"""Statuses of records before the final outcome."""
+"""The statuses of a record whose outcome is not final."""
 
 
 class Ledger:
@@ -70,7 +70,7 @@ class Ledger:
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
-        """Record and claim a sweep before its first job starts, as the next round of its key."""
+        """Record and claim a sweep as the next round of its key, before its first job starts; return the new sweep."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
@@ -91,16 +91,16 @@ class Ledger:
         raise damaged(self.path, f"the sweep {identifier} is missing")
 
     def sweeps(self) -> list[Sweep]:
-        """Read all sweeps, the oldest first."""
+        """Read all sweeps, oldest first."""
         with self._file.reading() as connection:
             return sorted(map(read_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Set a sweep's status; any status other than RUNNING removes its commands' claims."""
+        """Set a sweep's status; any status other than RUNNING removes the claims of commands on the sweep."""
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Set the jobs of a search, which may grow when it is continued."""
+        """Set the names of a search's jobs, whose number may grow when the search is continued."""
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
@@ -117,7 +117,7 @@ class Ledger:
                 connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps with status RUNNING whose commands' processes are dead."""
+        """List the sweeps that have the status RUNNING although no command's process on them is alive."""
         running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
         return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
@@ -134,8 +134,8 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job atomically, and return the record's id.
 
-        A repeated job replaces its record and keeps its MLflow run. Rankings are not recorded. With ``fenced``, raises
-        InputError if another process has taken over the job.
+        The record of a repeated job is replaced, and keeps its MLflow run. Rankings are not recorded. With ``fenced``,
+        raises InputError if another process has taken over the job.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -165,7 +165,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete unused shared columns: each rung of a race has different questions."""
+        """Delete the shared columns that no record uses, such as those of a race's earlier rungs."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -179,7 +179,7 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Read a metric of all sweeps on these questions: sweep -> job -> the config's name and the summary."""
+        """Return one metric of all sweeps on these questions: sweep -> job -> the config's name and its summary."""
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -213,7 +213,7 @@ class Ledger:
         return row[0] if row else None
 
     def retry(self, sweep: str) -> None:
-        """Reopen the jobs of a sweep that failed or are partial."""
+        """Reopen the failed and the partial jobs of a sweep."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute(
                 "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
@@ -244,7 +244,7 @@ class Ledger:
             return read_record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a sweep's configs so far, in job order."""
+        """Read the final outcomes of a sweep's configs, in job order."""
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] not in UNDECIDED)
 
     def finalists(self, sweep: str) -> list[Record]:
@@ -252,11 +252,11 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
-        """Read a sweep's outcomes, finalists included, that the tracker lacks."""
+        """Read the final outcomes of a sweep, including its finalists, that the tracker lacks."""
         return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:
-        """Read the results of a sweep's configs so far, including racing ones."""
+        """Read the results of a sweep's configs that are finished, still racing, or dropped from a race."""
         known = ("finished", "racing", "dropped")
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
@@ -265,11 +265,11 @@ class Ledger:
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Read the record with this id; empty if there is none."""
+        """Read the record with this id, as a list; empty if there is none."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Read the records whose MLflow run id is or begins with ``run``, oldest first."""
+        """Read the records whose MLflow run id begins with ``run``, oldest first."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Ledger:
         return sorted(found, key=lambda record: record.id)
 
     def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
-        """Read some records of a sweep (None: without a sweep), in job order."""
+        """Read the records of a sweep (None: of no sweep) that ``wanted`` accepts, in job order."""
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}

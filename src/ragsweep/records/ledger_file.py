@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The written format, and an earlier readable one with a hash per row."""
+"""The format that is written, and an earlier format that can still be read, with a hash per row."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Seconds for which a writer waits for another, and seconds before a message about it."""
+"""Seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
 """The settings that choose the file's folder, for messages."""
@@ -55,17 +55,17 @@ UNREADABLE = "Could not decode"
 def damaged(path: Path, fact: str) -> InputError:
     """Return the error for a damaged file, with the remedy."""
     return InputError(
-        f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs: their stages are stored"
+        f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs (stored stages are reused)"
     )
 
 
 class LedgerFile:
     """The ledger's file, opened or created; each thread of each process has its own connection.
 
-    A file without write permission is opened read-only.
+    The file is opened read-only if this process may not write it or its folder.
 
     Raises:
-        TrackingError: The file cannot be created or written, or another version wrote it.
+        TrackingError: The file cannot be created or written, or its format is unknown.
         InputError: The file is damaged or cannot be read.
     """
 
@@ -90,7 +90,7 @@ class LedgerFile:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield this thread's connection, in a write transaction; raises TrackingError if writing fails."""
-        # IMMEDIATE: otherwise two processes that read and then write fail with "database is locked".
+        # Without IMMEDIATE, two processes that read and then write would fail with "database is locked".
         try:
             with self._connected() as connection:
                 if not self.is_writable:
@@ -105,17 +105,19 @@ class LedgerFile:
                         connection.rollback()
                     raise
         except sqlite3.OperationalError as fault:
-            free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
+            state = "the file is missing"
+            if self.path.exists():
+                state = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free"
             raise TrackingError(
-                f"cannot write results to {self.path}: {fault} ({free}); fix that and rerun the command to resume"
+                f"cannot write results to {self.path}: {fault} ({state}); fix that and rerun the command to resume"
                 f", or set {FOLDER} to another folder"
             ) from None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, in a read transaction.
+        """Yield this thread's connection, in its current transaction or, without one, in a read transaction.
 
-        Raises InputError if the file is damaged or unreadable.
+        Raises InputError if the file is damaged or cannot be read.
         """
         try:
             with self._connected() as connection:
@@ -128,11 +130,16 @@ class LedgerFile:
                 finally:
                     connection.rollback()
         except sqlite3.OperationalError as fault:
-            raise damaged(self.path, f"cannot be read: {fault}") from None
+            if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:  # a table or a column is missing
+                raise damaged(self.path, f"the file is damaged ({fault})") from None
+            raise InputError(
+                f"{self.path}: the file cannot be read: {fault}; check its permissions and its disk, or set {FOLDER} to"
+                " another folder"
+            ) from None
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, and convert errors of a damaged file to InputError."""
+        """Yield this thread's connection; convert the errors that a damaged file causes to InputError."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -145,7 +152,7 @@ class LedgerFile:
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
             if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
                 raise
-            raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
+            raise damaged(self.path, f"the file is damaged ({' '.join(str(fault).split())})") from None
 
     def _uri(self) -> str:
         """Return the file's URI; SQLite opens a read-only file without a write-ahead log only as immutable."""
@@ -162,12 +169,12 @@ class LedgerFile:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
-        """Return the file's format number, 0 for a new file; raises TrackingError for an unreadable format."""
+        """Return the file's format number, 0 for a new file; raises TrackingError for an unknown format."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and version not in (VERSION, WITH_SEALS):
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
-                f" move it away, or set {FOLDER} to another folder; what MLflow has of it stays there"
+                f" move it away, or set {FOLDER} to another folder; the runs that MLflow has are kept"
             )
         return int(version)

@@ -10,7 +10,7 @@ from ragsweep.records.ledger_file import LedgerFile
 
 
 class Names:
-    """Names in a ledger: each refers to ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, by full ids."""
+    """The names in a ledger; the target of each is ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, with full ids."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
@@ -36,12 +36,12 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "" if it does not exist yet."""
+        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "" before the target exists."""
         with self._file.reading() as connection:
             self._check_free(connection, name, target, signature)
 
     def shown(self, target: str) -> str:
-        """Format a target as in lists of runs, with shortened ids."""
+        """Format a target with shortened ids, as lists of runs show it."""
         with self._file.reading() as connection:
             return _shown(connection, target)
 
@@ -65,8 +65,8 @@ def check_name(name: object) -> None:
         raise ConfigError(f"name: {name!r} must begin with a letter and contain only letters, digits, . _ and -")
     if re.fullmatch(r"[0-9a-f]{8,}", name):
         raise ConfigError(
-            f'name: "{name}" could be a run id (8 or more hexadecimal digits); use a letter beyond f, or fewer than 8'
-            " characters"
+            f'name: "{name}" could be a run id (8 or more hexadecimal digits); include a letter beyond f, or use fewer'
+            " than 8 characters"
         )
 
 

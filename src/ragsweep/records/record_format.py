@@ -1,7 +1,8 @@
-"""The stored form of a config's outcome: small fields as JSON, scores as one block of doubles.
+"""The stored form of a config's outcome: columns of numbers are binary blocks, everything else is JSON.
 
-Columns of questions that do not depend on the config (ids, texts, labels) form a separate block, named by its hash and
-shared by all configs of a golden set. Reading a record never executes code. NaN is written as ``NaN``.
+Columns of question data that do not depend on the config (ids, texts, labels) form a separate block of JSON, which is
+stored once, under its hash, for all configs with the same questions. Reading a record never executes code. The JSON
+represents NaN as ``NaN``.
 """
 
 import hashlib
@@ -40,19 +41,19 @@ from ragsweep.core.results import (
 )
 
 FORMAT, OF_TEXTS = "ragsweep.record/3", "ragsweep.record/2"
-"""The written format, and an earlier readable one with a flat table of columns (see `question_texts`)."""
+"""The format that is written, and an earlier format that can still be read: a flat table (see `question_texts`)."""
 
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""Columns of text or flags that depend on the config; other text and flags, and SHARED, belong to the golden set."""
+"""Columns of text or flags that depend on the config. All other columns of text or flags belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
-"""Columns of the golden set that are neither text nor flags."""
+"""Columns that are neither text nor flags, but belong to the golden set."""
 
 DOUBLES = frozenset({"held", "top", "scores"})
-"""Fields of EvidenceRanks that are not whole numbers."""
+"""The fields of EvidenceRanks whose values are floats; the values of the other fields are integers."""
 
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
@@ -60,19 +61,19 @@ KINDS = (*NUMBERS, "own", "shared")
 
 @dataclass(frozen=True)
 class Encoded:
-    """One record as columns of the ledger. ``shared`` is equal for all configs of a golden set."""
+    """One record as columns of the ledger. ``shared`` is equal for all configs with the same questions."""
 
     status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
-    text: str  # JSON: the fields of run and summaries, and the layout of the columns of questions
+    text: str  # JSON: run, summaries and the layout of the question columns; or a failure
     scores: bytes = b""  # columns of floats, concatenated, as little-endian doubles
     counts: bytes = b""  # columns of integers, as little-endian 64-bit integers
-    own: bytes = b""  # JSON: text columns of this config, and its columns of nested values
+    own: bytes = b""  # JSON: the other columns of this config, and its nested values
     shared: bytes = b""  # JSON: columns of the golden set
     shared_digest: str = ""  # sha256 of shared; empty for a failure
 
     def digest(self) -> str:
-        """Hash the record; the block of the golden set is represented by its own hash."""
+        """Hash the record; ``shared_digest`` stands for ``shared``."""
         state = hashlib.sha256(json.dumps([self.status, self.signature, self.text, self.shared_digest]).encode())
         for part in (self.scores, self.counts, self.own):
             state.update(len(part).to_bytes(8, "big"))
@@ -107,9 +108,9 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
-    """Decode the columns of a golden set. Raises InputError if they are damaged."""
+    """Decode the columns of a golden set. Raises InputError if they do not match ``digest``."""
     if hashlib.sha256(data).hexdigest() != digest:
-        raise InputError(f"a record of the ledger is damaged: the golden set's columns do not match {digest[:12]}")
+        raise InputError(f"a record cannot be decoded: the golden set's columns do not match the digest {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
     return columns
 
@@ -118,13 +119,13 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
     """Decode a record; ``shared`` has the golden set's columns.
 
     Raises:
-        InputError: The record is damaged, or has another format.
+        InputError: The record is damaged, or is in an unknown format.
     """
     try:
         plain = json.loads(encoded.text)
         form = plain.pop("format")
         if form not in (FORMAT, OF_TEXTS):
-            raise ValueError(f"its format is not {FORMAT}")
+            raise ValueError(f"unknown format {form!r:.40}")
         plain["overrides"] = tuple(plain["overrides"])
         if encoded.status == FAILED:
             return Failure(**plain)
@@ -134,11 +135,11 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         summaries = _summaries_from_plain(plain)
         return Result(Run(**plain), questions, summaries)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as fault:
-        raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
+        raise InputError(f"a record cannot be decoded: {type(fault).__name__}: {fault}") from None
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Read only a config's name and one metric's summary from a record's text; None without the metric."""
+    """Read a config's name and its summary of one metric from a record's text; None if it has no such summary."""
     plain = json.loads(text)
     row = plain["summaries"].get(metric)
     return (plain["name"], Summary(*row)) if row else None
@@ -148,7 +149,7 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
-    """Return the block of a column; columns of mixed types are JSON."""
+    """Return the kind of block that stores a column; a column of mixed types is in "own"."""
     types = set(map(type, column))
     if name in OWN:
         return "own"
@@ -164,7 +165,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def _nested(questions: QuestionResults) -> dict[str, Any]:
-    """Return the columns of nested values as plain values and arrays."""
+    """Return the nested columns as plain values and arrays."""
     distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
@@ -199,7 +200,7 @@ def _type(name: str) -> type:
 
 
 def _array(values: Any, kind: type) -> Any:
-    """Return nested lists as arrays of this type."""
+    """Convert the lists in nested mappings to arrays of one type."""
     return map_arrays(values, partial(np.array, dtype=kind))
 
 
@@ -214,7 +215,7 @@ def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]
 def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, own: Mapping[str, Any], shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Restore the columns in order."""
+    """Restore the columns in the order of ``layout``."""
     texts = {"own": {name: _interned(column) for name, column in own.items()}, "shared": shared}
     numbers = {"float": encoded.scores, "int": encoded.counts}
     left = {kind: iter(np.frombuffer(block, NUMBERS[kind]).tolist()) for kind, block in numbers.items()}
@@ -229,7 +230,7 @@ def _columns(
 
 
 def _interned(value: Any) -> Any:
-    """Return a column with interned texts, most of which are shared by the configs of a sweep."""
+    """Return a column with interned texts: the configs of a sweep have most texts in common."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value
@@ -249,7 +250,7 @@ def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
 
 
 def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
-    """Extract the summaries from a record's fields; earlier records lack some."""
+    """Remove the summaries from a record's fields and return them; earlier records lack some fields."""
     plain["metrics"] = plain.pop("summaries")
     stored = {one.name: plain.pop(one.name) for one in fields(Summaries) if one.name in plain}
     for name in ("metrics", "first_stage"):
@@ -262,7 +263,7 @@ def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    """Return summaries as compact rows of their fields, in class order."""
+    """Return each summary as a list of the values of its fields, in the order of the class."""
     return {key: list(vars(summary).values()) for key, summary in summaries.items()}
 
 
@@ -275,7 +276,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a config's non-JSON values: numpy numbers and mappings; other values become text."""
+    """Convert a value that JSON lacks: a numpy number or array, or a mapping; any other value becomes text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

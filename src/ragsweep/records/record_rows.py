@@ -19,7 +19,7 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A multirun: its jobs' overrides in order, each job's name among its siblings, and its parent run."""
+    """A multirun: the overrides of its jobs in order, the name of each job among its siblings, and its parent run."""
 
     id: str
     name: str
@@ -38,7 +38,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of one job, and its MLflow run, which is incomplete or from an earlier attempt unless ``tracked``."""
+    """The outcome of one job, and its MLflow run, if any.
+
+    Unless ``tracked``, the run is incomplete or from an earlier attempt.
+    """
 
     id: int
     sweep: str | None
@@ -63,9 +66,10 @@ def read_sweep(row: sqlite3.Row) -> Sweep:
 
 
 def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
-    """Read a complete record; ``shared`` caches the golden set's columns by digest.
+    """Read a record with its large columns; ``shared`` caches the golden set's columns by digest.
 
-    Raises sqlite3.DatabaseError if the record or these columns do not match their digest.
+    Raises sqlite3.DatabaseError if the record or the golden set's columns do not match their digest or cannot be
+    decoded.
     """
     encoded, name = read_encoded(connection, row), row["shared"]
     try:
@@ -74,13 +78,13 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
             shared[name] = decode_shared(data[0], name) if name else {}
         outcome = decode(encoded, shared[name])
     except (InputError, TypeError, ValueError):  # a column is missing or has the wrong type
-        raise sqlite3.DatabaseError(f"the columns of record {row['id']} do not match their digest") from None
+        raise sqlite3.DatabaseError(f"record {row['id']} cannot be decoded") from None
     number, sweep, kind, job, *_ = row
     return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
 
 
 def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
-    """Read a record's large columns; raises sqlite3.DatabaseError if the record does not match its digest."""
+    """Read the encoded form of a record. Raises sqlite3.DatabaseError if the record does not match its digest."""
     (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
     large = {name: found[name] for name in LARGE}
     encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])

@@ -1,8 +1,8 @@
-"""Serialises outcomes for transport between machines: all data for the ledger and the tracker, without pickle.
+"""Serialises outcomes, with all data for the ledger and the tracker, for transport between machines; without pickle.
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 
-``beside`` has the data outside the record: the artifacts, and the holdout questions.
+``beside`` contains the data outside the record: the artifacts, and the digests of the holdout questions.
 """
 
 import hashlib
@@ -75,7 +75,7 @@ def from_bytes(name: str, data: bytes) -> Delivery:
         outcome = replace(outcome, run=replace(outcome.run, dataset=dataset))
         return Delivery(outcome, spent, Artifacts(traces=tuple(beside.pop("traces")), **beside))
     except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
-        raise InputError(f"the outcome does not belong to this job and version: {fault}") from None
+        raise InputError(f"the outcome is from another job or another version: {fault}") from None
 
 
 def _digest(data: bytes) -> bytes:

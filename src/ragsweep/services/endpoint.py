@@ -19,7 +19,8 @@ Messages = Sequence[Mapping[str, str]]
 class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
-    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` are the tags of thoughts in a reply.
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` names the tags around thoughts in a
+    reply (None: replies contain no thoughts).
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Endpoint(Service):
     ) -> Reply:
         """Request the next message; ``schema``, named ``schema_name``, is a JSON Schema that the service enforces.
 
-        ``sampling`` is copied into the body (temperature, max_tokens, seed ...), omitting None values.
+        ``sampling`` (temperature, max_tokens, seed ...) is copied into the body, without None values.
 
         Raises:
             CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.

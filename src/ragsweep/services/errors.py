@@ -25,7 +25,7 @@ class CallFailed(CallError):
 
 
 class EndpointFailed(CallError):
-    """No call to this endpoint can succeed: a wrong key, no such model, no server. The config fails."""
+    """No call to this endpoint can succeed (a wrong key, say, or no server). The config fails."""
 
 
 def quote(fact: str, key: str = "") -> str:

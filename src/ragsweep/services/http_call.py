@@ -35,13 +35,13 @@ MAY_PASS = frozenset({408, 409, 429})
 """Status codes that are retried, in addition to 5xx other than 501."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Status codes that every other call would get, too: a wrong key, no such model or path, a redirect."""
+"""Status codes that every other call would get, too, such as those for a wrong key, a wrong path or a redirect."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
-"""Markers of a 429 that waiting does not resolve."""
+"""Texts that mark a response of status 429 for which waiting does not help."""
 
 WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
-"""Markers of a 400 for a prompt longer than the model's window: OpenAI's, llama.cpp's, vLLM's."""
+"""Texts with which OpenAI, llama.cpp and vLLM refuse a prompt that is longer than the model's window."""
 
 
 class HttpRequest(NamedTuple):
@@ -84,7 +84,7 @@ class Call(Generic[Read]):
         return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
-        """Make the call and return its value; a failure is recorded in the usage meter and raised."""
+        """Make the call and return its timed value; a CallFailed is also recorded in the usage meter."""
         try:
             return await self._repeat()
         except CallFailed as failure:
@@ -111,7 +111,7 @@ class Call(Generic[Read]):
             attempts += 1
             wait = backoff(attempts - 1, result.retry_after)
             if attempts > self.service.retries or self._remaining() <= wait:
-                raise CallFailed(f"{self._describe(result.fact)} (after {counted(attempts, 'call')})", result.reason)
+                raise CallFailed(f"{self._describe(result.fact)} (after {counted(attempts, 'attempt')})", result.reason)
             self.elapsed += wait
             await asyncio.sleep(wait)
 
@@ -134,7 +134,7 @@ class Call(Generic[Read]):
         return result._replace(seconds=seconds)
 
     async def _send(self) -> HttpResponse | _Failure:
-        """Return the response, or a transport failure: a timeout, a lost connection.
+        """Return the response, or the failure to receive a complete one, such as a timeout.
 
         The key is masked in the response, in case the service echoes it into an answer that is stored.
         """
@@ -168,7 +168,7 @@ class Call(Generic[Read]):
                 raise
             name = "timeout" if limit == self.service.timeout else "deadline"
             way_out = f"raise {name} of the part that calls it, such as llm.{name}"
-            return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds; {way_out}")
+            return _Failure(TIMED_OUT, f"no answer within {limit:.6g} seconds; {way_out}")
         except httpx.TransportError as error:
             return _Failure(CONNECTION_LOST, f"{type(error).__name__} {error}".strip())
         except httpx.HTTPError as error:  # a body that cannot be decoded
@@ -192,10 +192,11 @@ class Call(Generic[Read]):
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
-        """Return a transient refusal; raise a permanent one."""
+        """Return a transient refusal as a failure; raise CallFailed or EndpointFailed for a permanent one."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
-            raise EndpointFailed(self._describe(fact), REFUSED_BY_SERVICE)
+            at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"
+            raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
         if status < 500 and status not in MAY_PASS:
             is_long = any(mark in response.text for mark in WINDOW_EXCEEDED)
             raise CallFailed(self._describe(fact), TOO_LONG if is_long else REFUSED_BY_SERVICE)
@@ -203,7 +204,7 @@ class Call(Generic[Read]):
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 
     def _remaining(self) -> float:
-        """Return the seconds left for this call."""
+        """Return the seconds left until the call's deadline; infinity without one."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
 
     def _describe(self, fact: str) -> str:

@@ -16,8 +16,9 @@ class Service:
     """An HTTP service and how to call it.
 
     ``key_env`` names the environment variable of the key, which is read at call time and not stored. A call is retried
-    up to ``retries`` times after 408, 409, 429, 5xx (except 501), a timeout, a lost connection or a malformed response,
-    with the waits of :func:`ragsweep.services.limits.backoff`. Any other refusal is permanent.
+    up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a timeout, a lost
+    connection, a malformed response, or one of the statuses 408, 409, 429 (unless the quota is spent) and 5xx (except
+    501). Any other refusal is permanent.
     """
 
     base_url: str
@@ -28,7 +29,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # contains "Bearer KEY"; any other header only KEY
+    key_header: str = "Authorization"  # this header contains "Bearer KEY", any other only KEY
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -44,7 +45,7 @@ class Service:
             got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain the key
             raise ConfigError(
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
-                f"put a key in the environment variable named by {where}.{key_env}"
+                f"a key belongs in the environment variable that {where}.{key_env} names"
             )
         # The value is not quoted: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):
@@ -64,7 +65,7 @@ class Service:
                 raise ConfigError(f"{where}.{name} must be more than 0{unit}{null}, got {value}")
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
-        """Raise ConfigError, with a remedy, if the key is not in the environment; arguments as for ``check``."""
+        """Raise ConfigError, with a remedy, if the key is not in the environment; for the arguments see ``check``."""
         try:
             self.key()
         except ConfigError as fault:
@@ -73,23 +74,23 @@ class Service:
             ) from None
 
     def key(self) -> str:
-        """Read the key from the environment; empty if none is named. Raises ConfigError if it is not set or invalid."""
+        """Read the key from the environment; empty without ``key_env``. Raises ConfigError if it is not usable."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()
         if not key:
-            raise ConfigError(f"the environment variable {self.key_env}, named by key_env, is not set or is empty")
+            raise ConfigError(f"the environment variable {self.key_env}, for the service's key, is not set or is empty")
         if not key.isascii() or not key.isprintable():
             raise ConfigError(
-                f"the environment variable {self.key_env}, named by key_env, contains characters that no key has, such"
-                " as a line break or an accent"
+                f"the environment variable {self.key_env}, for the service's key, contains characters that no key has,"
+                " such as a line break or an accent"
             )
         return key
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
         """Process items in the session; see :func:`ragsweep.services.session.each`.
 
-        More items are in progress than calls in flight, because an item that waits for its retry frees its slot.
+        More items are in progress than calls are in flight, because an item that waits for a retry frees its slot.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 
@@ -100,8 +101,8 @@ class Service:
         ``retry_unread`` is set.
 
         Raises:
-            CallFailed: The call was refused, could not be read, failed until ``retries`` or ``deadline`` ran out, or
-            the budget is spent.
+            CallFailed: The call was refused, its response could not be read, all attempts within ``retries`` and
+            ``deadline`` failed, or the budget is spent.
             EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """
@@ -111,7 +112,7 @@ class Service:
         """Post every body, ``concurrency`` at a time; return the results of ``read(response, index)``, in order.
 
         Raises:
-            CallFailed: One of them failed permanently. The others are cancelled.
+            CallFailed: A call failed permanently; the others are cancelled.
             EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """

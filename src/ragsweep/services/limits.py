@@ -18,32 +18,32 @@ LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A longer Retry-After is ignored."""
 
 FIRST_ALONE = 1.0
-"""Seconds during which the first call to a service runs alone, so that a wrong key costs one request."""
+"""Maximum seconds for which the first call to a service runs alone, so that a wrong key costs only one request."""
 
 SLOW_AFTER = 4
-"""Consecutive failures after which calls are made one by one, with growing pauses."""
+"""Number of consecutive failures after which calls are made one by one, with growing pauses."""
 
 DOWN_AFTER = 8
-"""Consecutive failures, over at least PATIENCE, after which a service counts as down."""
+"""Number of consecutive failures, over at least PATIENCE seconds, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds of uninterrupted failure before a service counts as down, without the waits that it requested."""
+"""Seconds of uninterrupted failure before a service counts as down, not counting the waits that it requested."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 
 REST = 30.0
-"""Seconds to wait before probing a service that is down with a single call."""
+"""Seconds for which calls to a service that is down are refused, before a single call probes it."""
 
 POLL = 0.01
-"""Seconds between checks for the return of the single allowed call."""
+"""Seconds between checks of whether the single allowed call has returned."""
 
 BURST = 1.0
-"""Burst capacity, in seconds of the rate."""
+"""The size of a burst: the amount that the rate allows in this many seconds."""
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Read a Retry-After header, in seconds or as a date; 0 if absent, malformed or above LONGEST_WAIT."""
+    """Return the wait that a Retry-After header requests; 0 if absent, malformed, past or above LONGEST_WAIT."""
     if value is None:
         return 0.0
     try:
@@ -60,8 +60,8 @@ def parse_retry_after(value: str | None) -> float:
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
     """Return the seconds to wait after the failed attempt with index ``attempt``, from 0; at most LONGEST_WAIT.
 
-    If the service requested a wait, this is that wait plus jitter, so that calls do not all return at once. Otherwise
-    it is a random part of a time that doubles with every attempt ("full jitter",
+    If the service requested a wait, the result is that wait plus jitter, so that the calls are not repeated all at
+    once. Otherwise it is a random part of a time that doubles with every attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
     if retry_after:
@@ -91,7 +91,7 @@ class CircuitBreaker:
         self.in_flight = 0
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # consecutive; failures of one burst of parallel calls count once
+        self._failures = 0  # consecutive; from SLOW_AFTER on, calls in flight at a failure do not count
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf
@@ -103,7 +103,7 @@ class CircuitBreaker:
         """Return the seconds until the next check; 0 lets a call through. Raises EndpointFailed while open."""
         if now < self._open_until:
             way_out = "check its address, and run again when it answers"
-            fact = f"{self._fact}; it counts as down after {self._failures} failures"
+            fact = f"{self._fact}; the service counts as down after {self._failures} failures"
             raise EndpointFailed(f"{fact}; {way_out}", CIRCUIT_OPEN)
         if now < self._paused_until:
             return self._paused_until - now
@@ -123,7 +123,8 @@ class CircuitBreaker:
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
-            raise EndpointFailed(f"{failure} (so did the {self._refusals - 1} previous calls)", failure.reason)
+            fact = f"{failure} (the {self._refusals - 1} calls before it failed, too)"
+            raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
         """Record an attempt that failed with ``fact``, its start and end, and the wait that the service requested."""

@@ -19,7 +19,7 @@ MAX_BYTES = 32 * 2**20
 """Maximum size of a response. 64 vectors of 4,096 numbers are 6 MB."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters per token, to estimate counts that the service omits; about right for English."""
+"""Characters per token, to estimate token counts that a service omits; about right for English."""
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
@@ -44,7 +44,7 @@ class HttpResponse:
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON or as an EventStream. Raises ValueError if it is neither, or has an error event."""
+        """Parse the content as JSON or an EventStream. Raises ValueError if it is neither, or has an error event."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))
@@ -103,7 +103,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     ``characters``: the length of the request, from which a missing token count is estimated.
 
     Raises:
-        ValueError: It is not a completion, or an empty one: another attempt may help.
+        ValueError: The response is not a completion, or is an empty one: another attempt may help.
         CallFailed: The reply is unusable, and another attempt would cost the same again.
     """
     try:
@@ -130,7 +130,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
             "the answer was truncated at the token limit; raise max_tokens of the llm or judge", TRUNCATED, usage
         )
     if reason == "content_filter" or (refusal and not text):
-        raise CallFailed("the service withheld the answer", FILTERED, usage)
+        raise CallFailed("the service withheld the answer; change the prompt, or choose another model", FILTERED, usage)
     if not text.strip():
         raise ValueError("a message without text")
     model = response.get("model")
@@ -145,7 +145,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None if incomplete. No output count is needed if nothing was ``received``."""
+    """Read the service's token counts; None if one is missing (without ``received`` text, only the input's counts)."""
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)
@@ -174,7 +174,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
-        raise ValueError(f"{count} vectors for {texts} texts, or not one for each")
+        raise ValueError(f"{count} vectors for {texts} texts; there must be exactly one for each")
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"

@@ -40,7 +40,7 @@ class HostState:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """Wait until the circuit breaker lets a call through. Raise EndpointFailed while it is open."""
+        """Wait until the circuit breaker lets a call through. Raise EndpointFailed if the service is down."""
         while wait := self.breaker.delay(time.monotonic()):
             await asyncio.sleep(wait)
         self.breaker.in_flight += 1
@@ -62,8 +62,8 @@ class Connections:
 class ServiceSession:
     """Runs calls with shared limits and usage: one session serves all parts of a command.
 
-    Connections last for one batch of calls, or until the end of a ``with`` block. Outside a command, a part has its own
-    session without a budget.
+    Connections last for one batch of calls or, inside a ``with`` block, until the block ends. Outside a command, a part
+    has its own session, without a budget.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class ServiceSession:
         return self._hosts.setdefault(name, HostState())
 
     async def connections(self) -> Connections:
-        """Return the running event loop's connections, which are closed with the loop."""
+        """Return the running event loop's connections, which are closed when the loop is."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
             # The loop closes asynchronous generators (loop.shutdown_asyncgens), and this one closes the client.

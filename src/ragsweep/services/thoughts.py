@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import ConfigError
 
 TAGS = ("think", "thinking", "reasoning")
-"""Tags of DeepSeek-R1, Qwen3 and others, for servers that do not separate thoughts."""
+"""The tags of DeepSeek-R1, Qwen3 and other models, for servers that do not separate the thoughts."""
 
 _CHANNEL = r"(?:<\|end\|>)?(?:(?:<\|start\|>)?assistant)?<\|channel\|>"
 _MESSAGE = r"\b(?:[^<]|<\|constrain\|>)*<\|message\|>"
 OPENING = rf"<\|begin_of_thought\|>|{_CHANNEL}(?:analysis|commentary){_MESSAGE}"
 CLOSING = rf"<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?|{_CHANNEL}final{_MESSAGE}"
-"""Special tokens that act as tags: OpenThinker's and Sky-T1's, and the channels of gpt-oss (Harmony format)."""
+"""Patterns of special tokens that act as tags: OpenThinker's, Sky-T1's, and gpt-oss's channels (Harmony format)."""
 
 _END = re.compile(r"\s*<\|(?:end_of_solution|return|end)\|>\s*\Z")
 
@@ -41,9 +41,10 @@ def check_tags(tags: Any, where: str) -> None:
 def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separated:
     """Separate the answer, the text after the last closed block, from the thoughts.
 
-    A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Tags within
-    code are plain text, as are all tags of a reply that is entirely JSON, and an opening tag inside a line if no tag
-    closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other forms.
+    A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Three kinds
+    of tags are plain text: tags within code, tags in a reply that is entirely JSON, and an opening tag inside a line
+    that no tag closes. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other
+    forms.
     """
     if not tags or _is_json(text):
         return Separated(text)
@@ -83,7 +84,7 @@ def read_content(content: Any) -> Separated:
 
 
 def _text_of(part: Mapping[str, Any], kind: str) -> str:
-    """Return a part's text, which is in the field of its type, in ``text`` or in ``summary``."""
+    """Return a part's text, which is in the field named after its type, in ``text`` or in ``summary``."""
     if kind == "redacted_thinking":  # encrypted
         return ""
     given = next((part[name] for name in (kind, "text", "summary") if part.get(name) is not None), None)
@@ -96,7 +97,7 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag or part of one; decoded text must keep it for the separation."""
+    """Return whether a special token is a tag or part of one, which decoded text must keep for the separation."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 
@@ -112,7 +113,7 @@ def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:
-    """Find the first tag outside code. A code block that begins within thoughts ends with them."""
+    """Find the first tag outside code from ``place`` on. A code block that begins within thoughts ends with them."""
     for found in token.finditer(text, place):
         if not found["code"]:
             return found

@@ -15,7 +15,7 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""A function that returns the price of a model's usage; NaN if it is unknown."""
+"""A function that returns the price of a model's usage; NaN if the price is unknown."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Budget:
         """Raise ConfigError for a value that is not a valid limit."""
         for name in LIMITS:
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
                 raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, got {value!r}")
 
 
@@ -80,8 +80,8 @@ class UsageMeter:
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
             pattern = re.sub(r"[^\w.-].*", "*", model)
             raise ConfigError(
-                f'budget.money cannot be enforced: no price for the model "{model}"; add those of a million tokens:'
-                f" 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace budget.money by budget.tokens"
+                f'budget.money cannot be enforced: the model "{model}" has no price; add its prices per million tokens'
+                f" with 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace budget.money with budget.tokens"
             )
 
     def admit(self) -> None:
@@ -90,8 +90,9 @@ class UsageMeter:
             for name in LIMITS:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
                 if limit is not None and used >= limit:
-                    fact = f"the budget is spent: budget.{name}={limit:g}, used {used:g}"
-                    raise CallFailed(f"{fact}; raise it, or run again for the rest", BUDGET_SPENT)
+                    fact = f"the budget is spent: budget.{name}={limit:.10g}, used {used:.10g}"
+                    way_out = f"raise it{', or run again for the rest' if limit else ''}"
+                    raise CallFailed(f"{fact}; {way_out}", BUDGET_SPENT)
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:
@@ -104,16 +105,16 @@ class UsageMeter:
             self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
 
     def note_failure(self, failure: CallFailed) -> None:
-        """Count a call that failed permanently, and keep the service's message."""
+        """Count a call that failed permanently, and keep its message."""
         with self._lock:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
     def since(self, before: UsageTotals) -> dict[str, float]:
-        """Return the calls, tokens and money used since ``before``, by these names."""
+        """Return the usage since ``before`` as a mapping with the keys "calls", "tokens" and "money"."""
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Describe the usage since ``before``: calls, tokens and money; empty without calls."""
+        """Describe the usage since ``before``: calls, tokens and, if its price is known, money; empty without calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

@@ -118,7 +118,7 @@ def test_key_is_in_no_error_log_or_attribute(server: Server, caplog: pytest.LogC
     server.reply = lambda body, number: (401, {}, f"Incorrect API key\nprovided: {KEY}".encode())
     part = reranker(server)
     with pytest.raises(
-        EndpointFailed, match=r"/v1/rerank failed: status 401: Incorrect API key provided: \*\*\*$"
+        EndpointFailed, match=r"/v1/rerank failed: status 401: Incorrect API key provided: \*\*\*; check the key$"
     ) as caught:
         part.score(PAIRS[:1])
     shown = [str(caught.value), repr(caught.value), caplog.text, repr(vars(part)), repr(part.service)]
@@ -131,7 +131,7 @@ def test_key_that_could_end_a_header_is_refused_without_being_shown(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RERANK_KEY", "abc\r\nX-Other: 1")
-    with pytest.raises(ConfigError, match="RERANK_KEY, named by key_env, contains characters") as caught:
+    with pytest.raises(ConfigError, match="RERANK_KEY, for the service's key, contains characters") as caught:
         reranker(server).score(PAIRS[:1])
     assert "X-Other" not in str(caught.value)
 
