@@ -24,7 +24,8 @@ def check_sequential(options: argparse.Namespace) -> None:
     if options.each:
         raise ConfigError("--sequential and --each: --each tests questions without sampling; use only one of them")
     if options.labels:
-        raise ConfigError("--sequential and --labels: labels are a sample, but bets need all questions; use one")
+        fact = "labels are a sample, but bets need all questions"
+        raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")
     if options.questions is not None:
         fact = "all questions of an earlier look must be kept, which a list does not ensure"
         raise ConfigError(f"--sequential and --questions: {fact}; use only one of them")
