@@ -76,7 +76,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare by: the requested ones, else the usual and the labelled ones.
+    """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
 
     Raises:
         RagsweepError: The questions differ, a config is PARTIAL, a wanted metric cannot be compared, or no label
@@ -115,7 +115,7 @@ def _dataset(result: Result) -> Statement:
 
 
 def _cells(row: Row) -> list[str]:
-    """Return the cells of one metric: means, difference with interval, verdict, tests."""
+    """Return the cells of one metric: means, difference with interval, verdict, tests, effect size, and counts."""
     unit = row["unit"]
     return [
         row["metric"],
@@ -139,7 +139,7 @@ def _difference(row: Row) -> str:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield notes on each metric: on its difference, on questions without a score in both configs, and on slices."""
+    """Yield notes on each metric: on its difference, on questions that lack a score in a config, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:

@@ -58,7 +58,7 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> Document:
-    """Compare the judge of every labelled metric with the labels."""
+    """Compare a judge with the labels, in the chosen metrics or in all labelled ones."""
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
@@ -104,7 +104,7 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
 
 
 def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
-    """Return the labels of a metric that belong to a run's answers."""
+    """Return the labels of a metric that count for a run; raises InputError if none does."""
     chosen = [label for label in labels if label.metric == metric]
     if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries.metrics:
         return dict(by_metric(chosen)[metric])

@@ -169,10 +169,10 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe the effective number of questions that share source documents."""
+    """Describe how many independent questions the planned ones count as in one metric."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
-        return f"{one.metric}: one question per source document; two of one would correlate by {amount(correlation)}"
+        return f"{one.metric}: one question per source document (two would correlate by {amount(correlation)})"
     count = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"

@@ -11,7 +11,7 @@ from ragsweep.golden.partition import ALL
 
 LOST_POWER = (
     "--sequential is valid at any look but needs more questions: with 500 hit-or-miss questions, margin .05 and equal"
-    " configs it passes in 51 % of cases, a single-look gate in 90 %"
+    " configs it passes in 51 % of cases, and a single-look gate in 90 %"
 )
 
 

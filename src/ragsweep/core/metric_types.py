@@ -60,8 +60,8 @@ class Metric(HasTraits, Protocol):
 
     ``needs`` names requirements, any of NEEDS. Some are what a question must have: "evidence" (labelled), "retrieval"
     (the question needs retrieval), "passages" (quoted evidence), "distractors", "section" (an expected section),
-    "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute for
-    it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
+    "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute:
+    "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
     approximate one), "output" (read from the answer). A metric of answers must name "answer". ``quantile`` is None for
     a mean. ``bounds`` are the lowest and the highest possible value; if a bound is None, failed questions have no worst
     or no best case.

@@ -8,7 +8,7 @@ wherever it is written, in any encoding, with exceptions that keep texts readabl
 are masked only under their key, and values of 4 to 7 characters only as whole words
 - a variable with a secret's name that no config reads: values of fewer than 8 characters are not masked
 - any other variable that a config reads: values of fewer than 8 characters, numbers, and paths whose first folder
-exists are not masked; of folders and servers (``store.``, ``tracking.``) only the passwords in URLs are
+exists are not masked; under ``hydra.``, ``store.`` and ``tracking.`` only the passwords in URLs are masked
 """
 
 import base64
