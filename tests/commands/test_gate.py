@@ -97,7 +97,7 @@ def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path) -> None:
     status, found, checks = decided(tmp_path, *pair(tmp_path, gains), "--margin", "ndcg=.02", "--slice", "category")
     assert status == 0
     assert [(check["decision"], check["counts"]) for check in checks[2:]] == [("inconclusive", False)]
-    assert any("are ignored" in note for note in found["notes"])
+    assert "ignored: 1 slice of fewer than 20 questions, where only a failure would count" in found["notes"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytes
     assert (status, check["questions"], found["questions"]) == (1, 3, 4)
     assert found["notes"] == [
         'ndcg 0.5 -> 0.1 in q2 "How is 2 done?"', 'ndcg 0.5 -> 0.4 in q0 "How is 0 done?"',
-        "ndcg: 3 of 4 questions have it in both",
+        "ndcg: 3 of 4 questions have a score in both configs",
     ]  # fmt: skip
     assert 'note      ndcg 0.5 -> 0.1 in q2 "How is 2 done?"' in capsys.readouterr().out
     latency = {"latency_ms": [5.0] * 40}
@@ -405,6 +405,6 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
     status, found, _ = decided(tmp_path, *options, "--anchor", old)
     assert (status, found["reason"][:31]) == (3, "against the anchor: rebaseline:")
     refuse(gate, {
-        "specify the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
-        "--anchor: requires --margin": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
+        "specify it with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
+        "--anchor: requires a condition": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip

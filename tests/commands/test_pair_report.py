@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from scipy import stats
 
 from ragsweep.commands.compare import compare
+from ragsweep.commands.pair_report import PairReport
 from ragsweep.core.results import TargetResult
 from ragsweep.report.page import pair_charts
+from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.stats.pairs import Family, conclude_pair
 from support.results import changed, changed_table, drawn, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
@@ -87,6 +91,16 @@ def test_each_case_is_one_record(reported: dict[str, Any]) -> None:
     assert (first["question_id"], first["category"], first["candidate"]["answer"]) == ("q0", "tls", "rag says 0")
     assert first["baseline"]["scores"] == {"solved": BEFORE[0]}
     assert first["candidate"]["steps"]["retrieve"] == {"ms": 30.0}
+
+
+def test_question_without_a_measured_step_has_no_time_and_an_old_record_no_reasons(tmp_path: Path) -> None:
+    made = scored({"solved": BEFORE}, {"category": CATEGORY}, config={}, latency={})
+    steps = [json.dumps({"judge/solved": {"words": "right"}})] * 40
+    old = replace(changed_table(made, {"steps": steps}), unscored=())
+    results = changed(made, name="a", questions=old), changed(made, name="b", questions=old)
+    report = PairReport(conclude_pair(results, ["solved"], Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    assert np.isnan(np.array(report.milliseconds)).all()
+    assert next(report.cases())["baseline"]["unscored"] == {}
 
 
 def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:

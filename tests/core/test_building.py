@@ -82,7 +82,7 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
             {"_target_": f"{METRICS}.TaskSuccess", "criteria": {"a": 3}},
             r"\.criteria: must be a mapping of mappings, got",
         ),
-        ({**NOWHERE, "embedder": None}, r"retriever\.embedder: must be a part, a mapping with _target_, got None"),
+        ({**NOWHERE, "embedder": None}, r"retriever\.embedder: must be a part \(a mapping with _target_\), got None"),
         ({"_target_": HYBRID, "legs": {"one": {"_target_": BM25, "k1": -1}}}, r"^retriever\.legs\.one\.k1 must be at"),
         (
             {"_target_": HYBRID, "legs": LEGS},
@@ -190,7 +190,7 @@ def test_part_that_fits_no_protocol_is_refused_with_what_it_lacks_of_the_nearest
     class Half:
         def build(self, texts: Sequence[str]) -> None: ...
 
-    lacks = r"retriever: Half lacks retrieve; see ragsweep\.core\.types\.TextRetriever"
+    lacks = r"retriever: Half lacks retrieve; add what ragsweep\.core\.types\.TextRetriever declares"
     with pytest.raises(ConfigError, match=lacks):
         check_members(Half(), (VectorRetriever, TextRetriever, HybridRetriever), "retriever")
     check_members(Builder().build({"_target_": BM25}, "retriever").value, (VectorRetriever, TextRetriever), "retriever")

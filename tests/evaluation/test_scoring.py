@@ -147,7 +147,7 @@ def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv(TRUSTED, "own_half")
     (tmp_path / "own_half.py").write_text("class Half:\n    name = 'half'\n")
-    with pytest.raises(ConfigError, match=r"metrics\.half: Half lacks needs, unit, .*, score; see"):
+    with pytest.raises(ConfigError, match=r"metrics\.half: Half lacks needs, unit, .*, score; add what"):
         prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.half={_target_: own_half.Half}")
 
 

@@ -1,1 +1,1 @@
-"""The commands other than `run`: each is a module with a function of the same name."""
+"""The commands, each a module with a function of the same name, and the modules that they share."""

@@ -20,10 +20,10 @@ from ragsweep.sweep.composing.command import Command, choices, compose_jobs, rea
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
 from ragsweep.sweep.running.session import Session, open_session
 
-_ABOUT = """Rerun a config with one change at a time: every option of its parts that needs no further model, every
-number to its neighbouring values. It is a sweep like any other, resumed by the same command, with RUN's config first;
-at the end the changes are ranked by effect, with simultaneous intervals. Changes that are invalid or change no result
-are omitted. The cases are written to sweeps/ablate_RUN.yaml, which can be edited."""
+_ABOUT = """Rerun a config with one change at a time: each part is replaced by its options that need no further model,
+and each number by its neighbouring values. This is a sweep like any other: the same command resumes it, and RUN's
+config comes first. At the end the changes are ranked by effect, with simultaneous intervals. Changes that are invalid
+or change no result are omitted. The cases are written to sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
 """Operational keys, which do not change results."""
@@ -72,9 +72,9 @@ def ablate(arguments: Sequence[str]) -> int:
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep in this folder, and return its name; never overwrite a file with other content.
+    """Write the cases as a named sweep in the folder ``sweeps``, and return its name; never replace another file.
 
-    Every case is written in full, so that each can be read and edited on its own.
+    Every case is written in full, so that it can be read and edited on its own.
     """
     for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
@@ -94,7 +94,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
         path, text = _FOLDER / f"{name}.yaml", "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") == text:
             break
-    write_document(path, text, "run in another folder, or free this name")
+    write_document(path, text, "make this path writable, or run in another folder")
     return name
 
 
@@ -108,8 +108,8 @@ def prepare(
     """Return the cases of an ablation of a recorded config, composed with the present code, data and defaults.
 
     ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
-    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options, and ``metric``
-    the one that will order the changes (None: the objective).
+    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options, and ``metric`` will
+    order the changes (None: the objective).
 
     Raises:
         RagsweepError: The config no longer composes, does not measure the metric, or nothing is left to change.
@@ -130,7 +130,7 @@ def prepare(
             base = with_value(base, values[0])
     own = experiment(base)
     if metric and metric not in (names := [one.name for one in own.metrics]):
-        raise ConfigError(f'--metric: no metric "{metric}"{nearest(metric, names)}')
+        raise ConfigError(f'--metric: no metric "{metric}" in this config{nearest(metric, names)}')
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     options = {group: chosen.get(group, result.run.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}
@@ -151,12 +151,13 @@ def prepare(
         reasons = [f"{change}: {why}" for change, why in impossible.items()]
         reasons += [f"{change}: changes no result" for change in idle]
         fact = "no change of this config would change a result"
+        fact += " (try other values, such as top_k=3,10, without --factor)"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.run.signature)
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
-    """Return a function that composes and checks configs on one session; it composes equal choices of options once.
+    """Return a function that composes and checks configs in one session; equal choices of options are composed once.
 
     The function raises a RagsweepError for a config that cannot run.
     """
@@ -174,7 +175,7 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 
 
 def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
-    """Return a recorded config as overrides: the given ones, and those that undo changed defaults."""
+    """Return a recorded config as overrides: the recorded ones, and those that undo changed defaults."""
     base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
     for name, value in run.parameters.items():

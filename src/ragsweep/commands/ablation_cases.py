@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last word of a parameter's name -> values used in practice; the adjacent ones are its neighbours."""
+"""Last word of a parameter's key -> values used in practice; those next to a parameter's value are its neighbours."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -74,7 +74,7 @@ def around(
 
     Options come first; a parameter takes its neighbouring values. ``base`` are the config's overrides, ``parameters``
     the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted`` restricts the
-    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError if one has nothing to change.
+    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError if none of these can change.
     """
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}
@@ -154,7 +154,7 @@ def _belongs(key: str, group: str) -> bool:
 
 
 def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
-    """Yield the settings that a new retriever keeps, moved if a retriever becomes a leg or a leg the retriever."""
+    """Yield the settings that the new retriever keeps, with other keys if a leg becomes the retriever or vice versa."""
     for line in base:
         key, _, value = line.partition("=")
         sign, name = key[: len(key) - len(key_of(line))], key_of(line)

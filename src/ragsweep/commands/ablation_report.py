@@ -44,7 +44,7 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
 def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     """Build the document of the changes' effects on a metric, the largest first; ``results[0]`` is the ablated config.
 
-    ``metric`` None stands for the objective.
+    If ``metric`` is None, it is the objective.
     """
     if len(results) < 2:
         none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
@@ -56,8 +56,8 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (
-        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} (simultaneous"
-        f" intervals of all {len(results) - 1} changes):"
+        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} "
+        f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"
     )
     rows = []
     for n in np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable").tolist():

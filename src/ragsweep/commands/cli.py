@@ -32,7 +32,7 @@ _COMMANDS = (
 )
 
 GROUP = "ragsweep.commands"
-"""Entry points of commands in other packages: each is called with its arguments and returns the exit status."""
+"""Group of entry points for commands in other packages, which are called with their arguments and return the status."""
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
@@ -76,7 +76,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   sync          send to MLflow the records that it lacks
   --version     print the version
 
-RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, a name given to it, or the id of an MLflow run.
+RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows it, a name given to it, or the id of an MLflow run.
 """
 
 

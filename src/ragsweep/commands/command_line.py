@@ -1,4 +1,4 @@
-"""Shared parts of the commands: options with one-line errors, printed documents, and metrics to show."""
+"""What the commands share: options with one-line errors, printed documents, and the metrics to show."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.report.writers.terminal import show
 
 SWEEP = "a sweep: its name, its id, the id of its MLflow parent run, or a prefix of an id"
-RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
+RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that id"
 METRIC = "only this metric; can be repeated (default: the objective and the metrics of tables)"
 
 

@@ -21,6 +21,7 @@ from ragsweep.commands.comparison import find_family
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
@@ -42,8 +43,8 @@ _NUMBERS = (
     *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),
     *("ratio", "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high"),
 )
-_REPORT = """write a page with charts, time and targets, and both configs' records: comparison.html and .json,
-cases.jsonl"""
+_REPORT = """write comparison.html, a page with charts, time and targets, and the records of both configs,
+comparison.json and cases.jsonl"""
 _ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
 interval, the results of tests, the helped and hurt questions, and the slices with a different verdict. The first RUN is
 the baseline. Runs on different golden sets or corpora are rejected."""
@@ -75,7 +76,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare by: the requested ones, else the usual and the labelled ones.
+    """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
 
     Raises:
         RagsweepError: The questions differ, a config is PARTIAL, a wanted metric cannot be compared, or no label
@@ -114,7 +115,7 @@ def _dataset(result: Result) -> Statement:
 
 
 def _cells(row: Row) -> list[str]:
-    """Return the cells of one metric: means, difference with interval, verdict, tests."""
+    """Return the cells of one metric: means, difference with interval, verdict, tests, effect size, and counts."""
     unit = row["unit"]
     return [
         row["metric"],
@@ -138,7 +139,7 @@ def _difference(row: Row) -> str:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield notes on each metric: on its difference, on questions without a score in both configs, and on slices."""
+    """Yield notes on each metric: on its difference, on questions that lack a score in a config, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
@@ -147,7 +148,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
             yield Statement(
                 "note",
                 f"{metric}: compared on {questions:,} of {row['scored']:,} questions; the others lack a score in"
-                " one of them",
+                " at least one config",
                 {"metric": metric, "questions": questions, "scored": row["scored"]},
             )
         yield from _slice_notes(row, [part for part in rows.slices if part["metric"] == metric])
@@ -159,7 +160,7 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
     for part in slices:
         if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:
             where = f"{part['verdict']} on {part['label']} {part['value']}"
-            count = f"{part['questions']} questions{': few' if part['small'] else ''}"
+            count = counted(part["questions"], "question") + (": few" if part["small"] else "")
             basis = "; ".join(filter(None, (count, part["note"])))
             yield Statement("slice", f"{metric}: {where} {_difference(part)} ({basis})", part)
     for part in slices:

@@ -32,7 +32,7 @@ _METHODS = {
 }
 _INTERACTIONS = {
     "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
-    " average over the evaluated configs, which may differ elsewhere; a full grid shows the interactions",
+    " average over the evaluated configs and may differ for others; a full grid shows the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
     "untestable": "the effects assume that no parameter changes another's effect, which these configs cannot test",
 }
@@ -49,7 +49,7 @@ def effects(arguments: Sequence[str]) -> int:
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
         count = counted(len(results), "complete config")
-        raise InputError(f"the sweep has {count}, but two are required; its configs: ragsweep list {options.sweep}")
+        raise InputError(f"the sweep has {count}, but two are required; see ragsweep list {options.sweep}")
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
@@ -69,7 +69,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
     hidden = sum(bool(effect.note) for effect in ordered)
     notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
     if hidden:
-        text = f"{hidden} effects are confounded with others in these configs"
+        text = f"{counted(hidden, 'effect')} cannot be told apart from others by these configs"
         notes.append(Statement("note", text, {"confounded": hidden}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
     section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])

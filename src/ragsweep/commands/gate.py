@@ -13,6 +13,7 @@ from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, c
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.golden.text_files import read_lines
 from ragsweep.report.tables import weighted_note
@@ -38,16 +39,16 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 CRITICAL = "critical"  # the label of the questions that a gate uses if no file lists them
 
 _ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
-candidate is not worse in a metric by more than a margin, is better by a gain, or keeps an absolute bound. pass: all are
-shown. fail: the opposite of one is shown. inconclusive: neither, there are too few questions. Runs on different golden
-sets or corpora are rejected."""
+candidate is not worse in a metric by more than a margin, is better by a gain, or meets an absolute bound. pass: all are
+shown. fail: the opposite of one is shown. inconclusive: neither; there are too few questions. Runs on different golden
+sets or corpora are refused."""
 _HELP = {
-    MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, ndcg_at_10=5%% of the baseline's mean; may
-be repeated, and each must hold""",
-    LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), ndcg_at_10=+.02 for the
+    MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, or ndcg_at_10=5%% of the baseline's mean;
+can be repeated, and each must hold""",
+    LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), or ndcg_at_10=+.02 for the
 gain over the baseline""",
     MOST: "upper bound of the mean of a metric where lower is better: latency_mean_ms=300",
-    "slice": """also for the questions with each value of this label (category, say); can be repeated. A
+    "slice": """also check the questions with each value of this label (category, say); can be repeated. A
 slice of fewer than 20 questions can only make the gate fail""",
     "questions": f"""only these questions: ids, one per line; without FILE, those with labels.{CRITICAL} true in the
 golden set""",
@@ -103,15 +104,15 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if not options.conditions:
         raise ConfigError("gate: needs a condition for the candidate: --margin, --at-least or --at-most METRIC=X")
     if options.anchor and options.baseline is None:
-        raise ConfigError("--anchor: adds a second baseline; specify the last release with --baseline RUN")
+        raise ConfigError("--anchor: adds a second baseline, but the first is missing; specify it with --baseline RUN")
     if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
-        raise ConfigError(f"gate: {paired[0]} needs a baseline; specify it with --baseline RUN")
+        raise ConfigError(f"gate: the condition {paired[0]} needs a baseline; specify it with --baseline RUN")
     if options.each and any(one.kind != MARGIN for one in options.conditions):
         raise ConfigError("--each: applies to --margin only; use --at-least and --at-most in a separate call")
     if options.each and options.slice:
         raise ConfigError("--each and --slice: --each tests single questions, not slices; use only one of them")
     if options.anchor and not any(one.paired for one in options.conditions):
-        raise ConfigError("--anchor: requires --margin METRIC=X, or --at-least METRIC=+X, to compare both baselines by")
+        raise ConfigError("--anchor: requires a condition on a difference: --margin METRIC=X or --at-least METRIC=+X")
     if options.each and options.labels:
         raise ConfigError("--each and --labels: labels correct means, but --each tests questions; use only one of them")
     if options.sequential:
@@ -135,7 +136,7 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
     if not metric or not math.isfinite(number) or (kind == MARGIN and number < 0):
         form = "METRIC=NUMBER, such as context_recall=.70"
         if kind == MARGIN:
-            form = "METRIC=NUMBER or METRIC=NUMBER%, such as ndcg_at_10=.02"
+            form = "METRIC=NUMBER or METRIC=NUMBER%, at least 0, such as ndcg_at_10=.02"
         raise ConfigError(f'--{kind.replace(" ", "-")}: "{text}" is invalid; write {form}')
     gain = kind == LEAST and size.startswith("+")
     return Condition(metric, number / 100 if relative else number, GAIN if gain else kind, relative)
@@ -153,7 +154,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
             continue
         if name not in known:
             near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many to list
-            faults.add(where, f'no question "{name}" was evaluated{near}; correct or remove it')
+            faults.add(where, f'no question "{name}" was evaluated{near or ";"} correct or remove it')
         chosen[name] = None
     faults.raise_any()
     if not chosen:
@@ -162,7 +163,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids in a file, or without one those marked as critical; raises InputError if there are none."""
+    """Return the ids in a file or, without one, those marked as critical; raises InputError if there are none."""
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
@@ -274,15 +275,16 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     for check in checks:
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:
-            yield f"{check.condition.metric}: {check.found.questions:,} of {chosen:,} questions have it in both"
+            where = " in both configs" if check.condition.paired else ""
+            yield f"{check.condition.metric}: {check.found.questions:,} of {chosen:,} questions have a score{where}"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):
             if (label, metric) not in sliced:
-                yield f"{metric}: no question with a score has a {label}, so there are no slices"
+                yield f"{metric}: no question with a score has the label {label}, so it has no slices"
     yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
     yield from (correction(check, check.judged) for check in checks if check.judged)
     if any(check.judged for check in checks) and any(check.label for check in checks):
-        yield "slices are as judged: the labels correct the checks on all questions"
+        yield "slices are as judged: labels correct only the checks on all questions"
     if small := sum(not check.counts for check in checks):
-        yield f"{small} slices of fewer than {SMALL} questions are ignored, as they do not fail"
+        yield f"ignored: {counted(small, 'slice')} of fewer than {SMALL} questions, where only a failure would count"

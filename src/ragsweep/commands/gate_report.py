@@ -19,7 +19,7 @@ FORMAT = "ragsweep.gate/1"
 _SAME = ("decision", "reason", "decisions", "sequential", "verdicts", "questions", "notes")
 COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
-"""Columns of the uncorrected result, present if human labels correct the judge's scores."""
+"""Columns of the uncorrected result; they are empty unless human labels correct the judge's scores."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ def correction(check: Check, judged: Gate) -> str:
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
         slack, low, high = (signed(one, check.unit) for one in (found.slack, found.low, found.high))
-        return f"{moved}, {slack} [{low}, {high}] from it ({found.decision})"
+        return f"{moved}, {slack} [{low}, {high}] from the {bound} ({found.decision})"
 
+    bound = "margin" if check.condition.kind == MARGIN else "bound"
     where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
     if math.isnan(check.found.low):
         return f"{where}: not corrected, so undecided; as judged {basis(judged)}"
@@ -83,7 +84,7 @@ def _cells(check: Check) -> list[str]:
         distance = found.note or f"the nearest {signed(found.slack, unit)} from it"
     else:
         distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
-        distance += f"; some {check.needed:,} questions would decide" if check.needed else ""
+        distance += f"; about {check.needed:,} questions would decide" if check.needed else ""
         distance += f", or {check.needed_repetitions:,} repetitions of each answer" if check.needed_repetitions else ""
         distance += f"; {found.note}" if found.note else ""
     return [

@@ -12,6 +12,7 @@ from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.commands.judge_noise import noise_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
@@ -57,7 +58,7 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> Document:
-    """Compare the judge of every labelled metric with the labels."""
+    """Compare a judge with the labels, in the chosen metrics or in all labelled ones."""
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
@@ -82,7 +83,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
 
 def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
     """Build the document of judges' agreement with people; if ``weighted``, note that question weights are unused."""
-    unused = "all shares and means here are of verdicts: the weights of questions are not used"
+    unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
     blocks = [notes(_statements(calibration)) for calibration in found]
     blocks += [lines(Statement("note", unused))] if weighted else []
     return Document("Agreement of the judge with people", [Section(blocks)], [vars(one) for one in found])
@@ -91,19 +92,19 @@ def calibration_document(found: Sequence[Calibration], weighted: bool) -> Docume
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     """Return labels as metric -> question -> value.
 
-    Raises InputError for labels of several answers to one question, which need a run to select from.
+    Raises InputError for two values of one question: only a run can show which of them counts.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.question in (known := scores.setdefault(label.metric, {})):
-            fact = f'"{label.question}" has a second value of {label.metric}'
-            raise InputError(f"{label.where}: {fact}; keep one, or match labels by --run RUN instead of --verdicts")
+            fact = f'"{label.question}" has a second value of {label.metric}; keep one'
+            raise InputError(f"{label.where}: {fact}, or use --run RUN with labels that name the run or answer")
         known[label.question] = label.value
     return scores
 
 
 def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
-    """Return the labels of a metric that belong to a run's answers."""
+    """Return the labels of a metric that count for a run; raises InputError if none does."""
     chosen = [label for label in labels if label.metric == metric]
     if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries.metrics:
         return dict(by_metric(chosen)[metric])
@@ -113,10 +114,7 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
     given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
     if not given:
-        raise InputError(
-            f"{metric}: no label belongs to an answer of {run}, or not all of those that were drawn together;"
-            f" {matched.way_out()}"
-        )
+        raise InputError(f"{metric}: no label counts for {run}; {matched.way_out()}")
     return given
 
 
@@ -129,8 +127,8 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     counts = {"labels": found.n_labels, "compared": found.n_compared, "verdicts": found.n_verdicts}
     yield Statement(
         "metric",
-        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict, of {found.n_verdicts} verdicts;"
-        f" {found.threshold:g} or more passes"
+        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict; verdicts in all:"
+        f" {found.n_verdicts}; {found.threshold:g} or more passes"
         + (f"; without a verdict: {count_reasons(found.missing)}" if found.missing else ""),
         {**counts, "missing": found.missing},
     )
@@ -149,7 +147,9 @@ def _statements(found: Calibration) -> Iterator[Statement]:
         yield _stated("mean", f"{found.mean:.3f} as judged, {{}} corrected by the labels", found.corrected_mean)
     if fewest < FEW:
         kind = "right" if found.n_right < found.n_wrong else "wrong"
-        yield Statement("few", f"{fewest} labels of {kind} answers: more would narrow these intervals", {kind: fewest})
+        yield Statement(
+            "few", f"{counted(fewest, 'label')} of {kind} answers: more would narrow these intervals", {kind: fewest}
+        )
 
 
 def _stated(label: str, form: str, *intervals: Interval) -> Statement:

@@ -5,6 +5,7 @@ import math
 
 from ragsweep.commands.labels import scores_by_question
 from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.report.document import Document, Section, Statement, lines
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import differing_parameters
@@ -43,7 +44,7 @@ def noise_document(options: argparse.Namespace) -> Document:
         text = f"the runs differ in more than chance: {', '.join(differing)}"
         statements.append(Statement("warning", text, {"differing": differing}))
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both have the same judge.replicate, so their stored verdicts are identical; run one with another"
+        same = "both have the same judge.replicate, so their stored verdicts are identical; change it in one run"
         statements.append(Statement("warning", same))
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
     facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}
@@ -52,7 +53,7 @@ def noise_document(options: argparse.Namespace) -> Document:
 
 def _noise_text(found: Noise) -> str:
     if math.isnan(found.spread):
-        return f"{found.n} questions that both judged; two are needed"
+        return f"both runs judged {counted(found.n, 'question')}; two are needed"
     return (
         f"{found.spread:.3f} per question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
         f" questions changed; means that differ by less than {found.of_the_mean:.3f} are indistinguishable"

@@ -51,7 +51,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"all are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
-        raise InputError(f"--labels: {fact}; label one of these, or compare by a labelled one")
+        raise InputError(f"--labels: {fact}; label one of these, or name a labelled one in the command")
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:

@@ -23,7 +23,7 @@ HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "
 NAME = 1  # the column that is dropped if nothing has a name
 
 _ABOUT = """List sweeps and single runs, the latest last. compare, gate, ablate, show and report accept these ids,
-numbers (SWEEP#3) and names. With SWEEP: all its configs in one table, the best first."""
+numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
 
 
 def list(arguments: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     if not any(row[NAME] for row in shown[1:]):
         shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
     hidden = len(rows) + 1 - len(shown)
-    earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists them", {"hidden": hidden})] if hidden else []
+    earlier = [Statement("", f"... {hidden:,} more before; --all lists all", {"hidden": hidden})] if hidden else []
     return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
 
 

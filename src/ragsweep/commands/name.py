@@ -8,7 +8,7 @@ from ragsweep.report.document import Statement, lines
 from ragsweep.sweep.concluding.recorded_runs import find_target, open_ledger
 
 _ABOUT = """Name a config or a sweep, for compare, gate, ablate, show, report and list; NAME#3 is the third config of a
-named sweep. name=NAME names the sweep of a run command."""
+named sweep. In a run command, name=NAME names the sweep."""
 
 
 def name(arguments: Sequence[str]) -> int:

@@ -21,8 +21,8 @@ from ragsweep.sweep.concluding.recorded_runs import open_ledger
 
 PAGE = "comparison.html"
 _DECIDED = {"pass": "shown", "fail": "not reached", "inconclusive": "open"}
-_INTERVALS = """Difference: candidate less baseline. Student: by a t distribution, questions as if independent.
-Bootstrap: whole documents resampled. Interval and verdict: ours, which count clusters and rare losses; they decide."""
+_INTERVALS = """Difference: candidate minus baseline. Student: from a t distribution, as if questions were independent.
+Bootstrap: from resampled documents. Interval and verdict account for clusters and rare losses, and decide."""
 
 
 def pair_document(report: PairReport) -> Document:
@@ -87,8 +87,8 @@ def _targets(report: PairReport) -> Iterator[Block]:
         rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))), *gains])
     sides_of = ("baseline", "candidate", "improvement")
     header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
-    note = "Improvements are tested: shown, where the interval of the difference lies above the target; open, where"
-    note += " it includes the target."
+    note = "An improvement is shown if its interval lies above the target, not reached if it lies below, and open if it"
+    note += " includes the target."
     if rows:
         yield Table(header, rows, note)
 
@@ -99,7 +99,7 @@ def _cost(report: PairReport) -> Iterator[Block]:
     for stage in ("retrieval", GENERATE, "all"):
         values = [found.get(stage, math.nan) for found in means]
         ratio = f"x {values[1] / values[0]:.2g}" if values[0] > 0 and math.isfinite(values[1]) else NOT_MEASURED
-        rows.append([f"{stage}, ms a question", *(amount(value, "ms") for value in values), ratio])
+        rows.append([f"{stage}, ms per question", *(amount(value, "ms") for value in values), ratio])
     for name in (row["metric"] for row in report.rows if row["metric"].startswith("answer_tokens")):
         found = [result.summaries.metrics[name] for result in report.results]
         rows.append([name, *(number(one.value, one.unit) for one in found), NOT_MEASURED])

@@ -1,4 +1,4 @@
-"""The report of two configs: a page, a JSON record of the comparison, and one record per question."""
+"""The content of the report of two configs: tables, a JSON record of the comparison, and one record per question."""
 
 import math
 from collections import Counter
@@ -93,7 +93,7 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """For each config the response times of its questions in ms: the sums over measured steps, NaN without any."""
+        """For each config, the response time of each question in ms: the sum of its measured steps, NaN without any."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
@@ -183,12 +183,14 @@ class PairReport:
 
 def _side(questions: QuestionResults, row: int, metrics: Sequence[str]) -> dict[str, Any]:
     extra = {name: questions[name][row] for name in ("answer", "answer_failed", "output_fault") if name in questions}
-    scores, unscored = {name: questions[name][row] for name in metrics}, dict(questions.unscored[row])
+    scores = {name: questions[name][row] for name in metrics}
+    unscored = dict(questions.unscored[row]) if questions.unscored else {}
     return {**extra, "scores": scores, "unscored": unscored, "steps": questions.steps_of(row)}
 
 
 def _spent(steps: dict[str, dict[str, float]]) -> float:
-    return sum((step["ms"] for name, step in steps.items() if "ms" in step), 0.0) if steps else math.nan
+    measured = [step["ms"] for step in steps.values() if "ms" in step]
+    return sum(measured) if measured else math.nan
 
 
 def stage_means(result: Result) -> dict[str, float]:

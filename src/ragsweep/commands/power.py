@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest detectable difference of a golden set, and the size that a smaller one needs."""
+"""``ragsweep power``: the smallest difference that a golden set detects, and the questions that a given one needs."""
 
 import argparse
 import math
@@ -66,7 +66,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--effect", type=float, metavar="X", help="the difference to detect (.02; 2%% of an amount)")
-    parser.add_argument("--configs", type=int, metavar="N", help="configs compared with one (those of the sweep)")
+    parser.add_argument("--configs", type=int, metavar="N", help="number of compared configs (default: the sweep's)")
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
     parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")

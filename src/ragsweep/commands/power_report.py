@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount
@@ -19,7 +20,7 @@ PLAN_FORMAT = "ragsweep.power_plan/1"
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
     f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
-    " must be 1.2 times as large as stated (60 documents, two configs) to 1.8 times (30)"
+    " must be 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 
@@ -47,7 +48,7 @@ class GoldenSetPlan(NamedTuple):
     design: Design
     planned: Sequence[Planned]
     rows: Sequence[Row]
-    price: float | None  # of annotating one question, in euros
+    price: float | None  # cost of annotating one question, in euros
 
 
 def power_document(found: PowerFindings) -> Document:
@@ -83,7 +84,7 @@ def _facts(form: str, runs: Sequence[RecordedRun], configs: int, rows: Sequence[
 def _assumed(what: str) -> Statement:
     text = (
         f"another config's scores spread as {what} and correlate with them at {CORRELATION}; name a second run to"
-        " measure it instead"
+        " measure both instead"
     )
     return Statement("assumed", text, {"correlation": CORRELATION})
 
@@ -98,7 +99,7 @@ def _noise(found: PowerFindings, result: Result) -> Iterator[Statement]:
     if result.summaries.usage or "answer" in result.questions:
         yield Statement("noise", "not measured: name repetitions (another replicate or seed) with --repeat")
     else:
-        yield Statement("noise", "none: no stage of this config is random, it scores the same again")
+        yield Statement("noise", "none: no stage of this config is random, so it scores the same again")
 
 
 def _cells(row: Row, compared: str) -> list[str]:
@@ -122,7 +123,7 @@ def _cells(row: Row, compared: str) -> list[str]:
 
 def _noise_text(noise: Noise, unit: str) -> str:
     if math.isnan(noise.spread):
-        return f"{noise.n} questions scored by both; two are required"
+        return f"both scored {counted(noise.n, 'question')}; two are required"
     return (
         f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
         f" run; {noise.changed:.0%} of {noise.n:,} questions changed"
@@ -168,10 +169,10 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe the effective number of questions that share source documents."""
+    """Describe how many independent questions the planned ones count as in one metric."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
-        return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
+        return f"{one.metric}: one question per source document (two would correlate by {amount(correlation)})"
     count = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"

@@ -1,4 +1,4 @@
-"""``ragsweep report``: a sweep as an HTML page, or as Markdown for a pull request; or the history of all sweeps."""
+"""``ragsweep report``: a sweep as an HTML page or as Markdown for a pull request, or the history of all sweeps."""
 
 import sys
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (the newest)")
+    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (default: the newest)")
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
-    place = "the file (report-SWEEP.html, history.html; Markdown: the screen)"
+    place = "the file (default: report-SWEEP.html or history.html; Markdown is printed)"
     parser.add_argument("-o", "--output", metavar="FILE", help=place)
-    parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
+    parser.add_argument("--format", choices=("html", "markdown"), default="html", help="page or text (default: html)")
     add_path(parser)
     options = parser.parse_args(arguments)
     if options.history:

@@ -11,7 +11,7 @@ from ragsweep.golden.partition import ALL
 
 LOST_POWER = (
     "--sequential is valid at any look but needs more questions: with 500 hit-or-miss questions, margin .05 and equal"
-    " configs it passes in 51 % of cases, a single-look gate in 90 %"
+    " configs it passes in 51 % of cases, and a single-look gate in 90 %"
 )
 
 
@@ -24,7 +24,8 @@ def check_sequential(options: argparse.Namespace) -> None:
     if options.each:
         raise ConfigError("--sequential and --each: --each tests questions without sampling; use only one of them")
     if options.labels:
-        raise ConfigError("--sequential and --labels: labels are a sample, but bets need all questions; use one")
+        fact = "labels are a sample, but bets need all questions"
+        raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")
     if options.questions is not None:
         fact = "all questions of an earlier look must be kept, which a list does not ensure"
         raise ConfigError(f"--sequential and --questions: {fact}; use only one of them")

@@ -35,7 +35,7 @@ def read_traces(
     Raises InputError for a version without tracing.
     """
     if not (bundle := version.tags.get(BUNDLE)):
-        raise InputError(f"{version.uri}: was shipped before requests were traced; ship the config again")
+        raise InputError(f"{version.uri}: lacks the tag {BUNDLE}, which its traces share; ship the config again")
     skipped: list[str] = []
     traces = list(ServedTraces(registry.connection).read({BUNDLE: bundle}, since, skipped.append, experiment))
     return traces, Counter(skipped)

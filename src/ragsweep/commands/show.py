@@ -6,6 +6,7 @@ from itertools import starmap
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summaries
 from ragsweep.core.secrets import Secrets
@@ -29,8 +30,8 @@ from ragsweep.sweep.running.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200  # maximum number of chunks listed below a question, and of characters of each
 
-_ABOUT = """Show one config: its settings, its metrics with 95 % intervals, each slice, and with --missed the questions
-with the worst possible score, with their texts and retrieved chunks."""
+_ABOUT = """Show one config: its settings, its metrics with 95 % intervals, and each slice. With --missed, show only the
+questions with score 0 in the first metric, with their texts and retrieved chunks."""
 
 
 def show(arguments: Sequence[str]) -> int:
@@ -113,7 +114,7 @@ def _losses(result: Result) -> Iterator[Block]:
 
 
 def _missed_document(result: Result, metric: str) -> Document:
-    """Build the document of the questions with the worst possible score, with their retrieved chunks."""
+    """Build the document of the questions with score 0, with their retrieved chunks."""
     summary, columns = result.summaries.metrics[metric], result.questions
     if summary.higher_is_better is not True or summary.unit:
         raise InputError(f"--missed: a score of 0 in {metric} is not a miss; choose another metric with --metric")
@@ -137,7 +138,7 @@ def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] |
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)
     where = f"first at rank {number(rank, '-')}" if is_measured and rank > 0 else "not retrieved"
-    yield f"{evidence} pieces of evidence: {where if is_measured else 'not measured'}"
+    yield f"{counted(evidence, 'piece')} of evidence: {where if is_measured else 'not measured'}"
     chunks = questions.get("context", [[]] * (n + 1))[n] or []
     if chunks:
         names = map(str, chunks[:MOST_CONTEXT])

@@ -36,7 +36,8 @@ def store(arguments: Sequence[str]) -> int:
         else:
             _evict(place, found, origin, options)
     except OSError as fault:  # a read-only folder, a failing disk
-        raise InputError(f"{fault.filename or 'store'}: {fault.strerror}") from None
+        way = "check the permissions and the disk of the store"
+        raise InputError(f"{fault.filename or 'store'}: {fault.strerror}; {way}") from None
     return 0
 
 
@@ -106,7 +107,7 @@ def _check_stage(stage: str | None, found: Contents) -> None:
 
 
 def _list(place: StorePlace, found: Contents, options: argparse.Namespace) -> Listing:
-    """Return the store's entries of the chosen stage, or all, with the results that use them."""
+    """Return the store's entries of the chosen stage, or of all stages, with the results that use them."""
     entries = [item for item in found.entries if options.stage in (None, item.stage)]
     try:
         return Listing(place, found, entries, options.stage, options.entries, read_results(place))

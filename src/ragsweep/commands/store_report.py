@@ -120,7 +120,7 @@ def _entry_facts(item: Item, names: Mapping[str, tuple[str, ...]]) -> dict[str, 
 
 
 def _by_stage(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
-    """Group entries by stage, largest first."""
+    """Group entries by stage, the largest group first."""
     stages: dict[str, list[Item]] = {}
     for item in items:
         stages.setdefault(item.stage or LEFTOVERS.get(item.sort, "unlisted"), []).append(item)
@@ -170,7 +170,8 @@ def _amount(items: Sequence[Item]) -> str:
     """Describe items by their number, size and computing time; "" for none."""
     entries = sum(item.sort in ("whole", "rows") for item in items)
     counts = [_count_entries(entries)] if entries else []
-    counts += [f"{n} in {sort}" for sort in LEFTOVERS if (n := sum(item.sort == sort for item in items))]
+    sorts = Counter(item.sort for item in items)
+    counts += [f"{label}: {sorts[sort]:,}" for sort, label in LEFTOVERS.items() if sorts[sort]]
     cost = f" · {duration(_sums(items)['seconds'])} of computing" if entries else ""
     return f"{', '.join(counts)} · {spelled(_bytes(items))}{cost}" if items else ""
 

@@ -23,7 +23,7 @@ def sync(arguments: Sequence[str]) -> int:
     """Run ``ragsweep sync``; return the exit status."""
     parser = Parser("ragsweep sync", description=_ABOUT)
     add_path(parser)
-    parser.add_argument("--uri", help="as tracking.uri: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db")
+    parser.add_argument("--uri", help="as tracking.uri (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")
     parser.add_argument("--experiment", default="ragsweep")
     parser.add_argument("--all", action="store_true", help="also records tracked elsewhere, or with tracking=none")
     options = parser.parse_args(arguments)

@@ -1,1 +1,1 @@
-"""Shared vocabulary: data between stages, protocols of parts, specs and addresses, part building, results, errors."""
+"""What all other packages share: data types, protocols of parts, part building, results, errors, and small helpers."""

@@ -1,4 +1,4 @@
-"""Requests, answers, judgements, and their cost. Import them from `types`."""
+"""Requests, answers, judgements, and their costs. Import these classes from `types`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ class Passage(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Input of a generator: a question, its history, and the context, best first (may be empty)."""
+    """A question, its history, and its context: the input of a generator, router, query writer or system."""
 
     question: str
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[Passage, ...] = ()  # the context, best passage first; only generators get one
     history: tuple[Turn, ...] = ()
 
 
 class Usage(NamedTuple):
-    """The number of calls and of their tokens; ``estimated`` is true if the service did not report the tokens."""
+    """The numbers of calls and of tokens; ``estimated`` is true if a service did not report its tokens."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -41,19 +41,20 @@ class Usage(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Output of a generator for one request, or the reason why it failed.
+    """Output of a generator for one request, or the reason why the generator failed.
 
-    ``failed`` is a reason (see missing.py), empty on success; a failed answer is never stored.
-    ``abstained``: the generator declined, because of a threshold or a refusal phrase of its prompt.
+    ``failed`` is the reason (such as those in missing.py), empty on success; a failed answer is never stored.
+    ``abstained`` is true if the generator declined to answer: without context, below a threshold, or with a refusal
+    phrase of its prompt.
     """
 
     text: str = ""
     abstained: bool = False
     failed: str = ""
-    support: float = float("nan")  # the generator's confidence, NaN if it has none; used by the risk-coverage curve
-    seconds: float = float("nan")  # duration of this answer; required for its latency unless it failed
+    support: float = float("nan")  # the generator's confidence, for the risk-coverage curve; NaN if unknown
+    seconds: float = float("nan")  # how long the answer took; a successful answer must have it
     usage: Usage = Usage()
-    model: str = ""  # the name that the service returned
+    model: str = ""  # the model's name as the service returned it
     thoughts: str = ""  # a reasoning model's output before its answer; never scored
     money: float = float("nan")  # price of the usage, set when a row is read, never stored; NaN if unknown
 
@@ -72,9 +73,9 @@ class Route(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Output of an external system for one request, and the context that it used, best first.
+    """Output of an external system for one request: its answer, and the context that it used (best passage first).
 
-    A passage's name is the system's id of a document, or of a span of one. Name and text may be empty.
+    The name of a passage is the system's id of a document, or of a part of a document. Name and text may be empty.
     ``scores`` has one score per passage, or is empty.
     """
 
@@ -93,13 +94,13 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and a reason; not stored for missing.CALL_FAILURES."""
+    """Output of a judge for one case: a value, or NaN and a reason. It is not stored if the judge failed."""
 
     value: float = float("nan")
     reason: str = ""
     usage: Usage = Usage()
     suspicious: bool = False  # the judged text may contain instructions to the judge
-    spread: float = float("nan")  # standard deviation between samples, if judged repeatedly
+    spread: float = float("nan")  # standard deviation between samples; NaN unless judged repeatedly
     model: str = ""  # the judge model's name in the config, which determines the price
     words: str = ""  # the judge's reasons, one per line
     money: float = float("nan")  # as in Answer
@@ -114,7 +115,7 @@ class RequestSize(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """The highest possible cost of one request or case before the call; NaN where unknown."""
+    """The highest possible cost of one request or case, estimated before the call; NaN where unknown."""
 
     calls: float
     tokens_in: float
@@ -125,8 +126,8 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with their contexts.
 
-    ``passages`` has the context of each question, as in the generator's request; ``cut`` (questions,) counts the chunks
-    that the token budget removed from it.
+    ``passages`` has the context of each question, as in the generator's request; ``cut`` (questions,) is the number of
+    chunks that the token budget removed from each context.
     """
 
     answers: Sequence[Answer]

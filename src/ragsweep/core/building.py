@@ -1,4 +1,4 @@
-"""Build parts from their configs: the class of ``_target_`` with the other keys as arguments, and its Spec."""
+"""Build parts and their Specs from configs: ``_target_`` names the class, the other keys are its arguments."""
 
 import hashlib
 import inspect
@@ -20,19 +20,20 @@ from ragsweep.core.trust import find_class
 class Builder:
     """Build each distinct part once: two configs that share an embedder share the loaded model.
 
-    ``connect`` is called once with every part, to provide the objects that all parts of a command share.
+    ``connect`` is called once for every part, and gives it the objects that all parts of a command share.
     """
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
         self._connect = connect
         self._made: dict[str, BuiltPart] = {}
-        self._by_config: dict[str, BuiltPart] = {}  # config as JSON: most configs of a sweep share most parts
+        self._by_config: dict[str, BuiltPart] = {}  # by the config as JSON: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
-        """Build the part that ``node``, the value at key ``where``, describes; the parts inside it are built first.
+        """Build the part that ``node``, the value of the key ``where``, describes; parts inside it are built first.
 
-        Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value that
-        the class does not accept, and for values that the part's constructor or its `check()` rejects.
+        Raises ConfigError, with the key, if ``node`` is not a part, if its class is not trusted or does not exist, if a
+        key is missing or unknown, or if a value has the wrong type or is rejected by the constructor or by `check()`.
+        Any other RagsweepError of the constructor or of `check()` keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -44,7 +45,7 @@ class Builder:
 
     def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
-            raise ConfigError(f"{where}: must be a part, a mapping with _target_, got {node!r}")
+            raise ConfigError(f"{where}: must be a part (a mapping with _target_), got {node!r}")
         made = find_class(str(node["_target_"]), where)
         arguments = {str(key): value for key, value in node.items() if key != "_target_"}
         _check_keys(made, arguments, where)
@@ -73,13 +74,15 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError, with the missing members of the closest one, if a part satisfies none of the protocols."""
+    """Raise ConfigError if a part satisfies none of the protocols, with what it lacks of the closest protocol."""
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:
         names = ", ".join(lacking[nearest_one])
         see = f"{nearest_one.__module__}.{nearest_one.__name__}"
-        raise ConfigError(f"{where}: {type(value).__name__} lacks {names}; see {see}")
+        raise ConfigError(
+            f"{where}: {type(value).__name__} lacks {names}; add what {see} declares, or name another class"
+        )
 
 
 @cache
@@ -90,7 +93,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def public_name(made: type) -> str:
-    """Return a class's name in Specs; for a built-in part it is the name used in ``_target_``."""
+    """Return a class's name in Specs, with its module; a built-in part has the name that configs write."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
@@ -109,10 +112,12 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 
 
 def _with_key(message: str, made: type, where: str) -> str:
-    """Put a part's key before a message, unless the message begins with it; correct the key that a class names.
+    """Return a message of a part with the part's own key.
 
-    A class names its usual key: for a leg, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. ``embedder.model``
-    remains for ``retriever.embedder``, whose value is interpolated from the key ``embedder``; ``index`` is no such key.
+    A class names its parameters by its usual key, which is replaced: ``retriever.k1`` becomes, for a leg,
+    ``retriever.legs.bm25.k1``. The usual key stays where ``where`` ends with it: ``retriever.embedder`` is interpolated
+    from the key ``embedder``, which the user sets. No key ``index`` exists, so ``index`` is always replaced. Any other
+    message gets the part's key as a prefix, unless it begins with that key.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in _parameters(made)
@@ -122,7 +127,7 @@ def _with_key(message: str, made: type, where: str) -> str:
 
 
 def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
-    """Replace every part in a tree of arguments by its value, or by its spec."""
+    """Replace every part in a tree of arguments with its value or its spec, as ``field`` says."""
     if isinstance(value, BuiltPart):
         return getattr(value, field)
     if isinstance(value, Mapping):
@@ -157,9 +162,8 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
     parameters = _parameters(made)
     for key in arguments:
         if key not in parameters:
-            raise ConfigError(
-                f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters) or "; it has none"}'
-            )
+            known = nearest(key, parameters) or "; it has no parameters: remove this key"
+            raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{known}')
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=...")
@@ -171,12 +175,12 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
             quoted = isinstance(value, int | float) and _matches(str(value), hints[key])
-            way = f"; to take it as text: '{where}.{key}=\"{value}\"'" if quoted else ""
+            way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'" if quoted else ""
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value matches a hint: plain type, choice, mapping, part, union; other hints match any value."""
+    """Return whether a value matches a hint: a plain type, Literal, mapping, part or union. Others match any value."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))
@@ -210,7 +214,7 @@ def _describe(hint: Any) -> str:
     if origin in (dict, Mapping):
         return "a mapping" if typing.get_origin(typing.get_args(hint)[1]) is not Mapping else "a mapping of mappings"
     if _is_part(hint):
-        return "a part, a mapping with _target_"
-    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "null"}.get(
+        return "a part (a mapping with _target_)"
+    return {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}.get(
         hint, str(hint)
     )

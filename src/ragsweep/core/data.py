@@ -1,4 +1,4 @@
-"""Data between the stages: corpus, questions, chunks, rankings, scores. Import it from `types`."""
+"""Data between the stages: corpus, questions, chunks, rankings, scores. Import these classes from `types`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[Any]]
 """The result of a stage: named arrays only, so that it can be stored without pickle."""
 
 NO_CHUNK = -1
-"""Padding of a ranking that is shorter than its depth."""
+"""Position that pads a ranking with fewer chunks than its depth."""
 
 
 # --- corpus and questions ----------------------------------------------------------------------------------------
@@ -31,26 +31,26 @@ NO_CHUNK = -1
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents, in the order of their file.
+    """The documents, in the order in which they were read.
 
-    A document is a title (may be empty) and a text; character spans always refer to the text. The title is prepended to
-    every chunk of its document. ``page_starts``: id of a paged document -> the start of each page in its text.
+    A document has a title (may be empty) and a text; character spans always refer to the text. The title is prepended
+    to each chunk of the document. ``page_starts``: id of a paged document -> the start of each page in its text.
     """
 
     ids: Sequence[str]
     titles: Sequence[str]
     texts: Sequence[str]
-    version: str = ""  # as its source states it
+    version: str = ""  # as the source of the documents states it
     page_starts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """The position of each document by its id."""
+        """Document id -> position of the document."""
         return {identifier: n for n, identifier in enumerate(self.ids)}
 
     @cached_property
     def characters(self) -> int:
-        """The number of characters of all texts, as a measure of the work."""
+        """The total number of characters in the texts, a measure of the work."""
         return sum(map(len, self.texts))
 
     @cached_property
@@ -83,20 +83,20 @@ class Question:
     references: tuple[str, ...] = ()  # alternative correct answers
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)  # results are grouped by these: language, product
+    labels: Mapping[str, str] = field(default_factory=dict)  # such as language, product; results are grouped by them
     distractors: tuple[str, ...] = ()  # documents similar to the relevant ones, but wrong
     section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
     query: str = ""  # the search query, if it differs from the text
-    fields: Mapping[str, Any] = field(default_factory=dict)  # fields of a task's case for its metrics, as JSON values
-    weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all questions or none
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, as JSON values; its metrics read them
+    weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all or for none
     where: str = field(default="", compare=False)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The correct answers; without any, the keywords as one answer; empty without either."""
+        """The reference answers; if there are none, the keywords as one answer; empty without keywords."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -110,9 +110,9 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the questions with their evidence, answers, labels and, if they differ, weights.
+        """The hash of the questions without their expectations and notes.
 
-        Expectations and notes are excluded. Only ratios of weights count, to nine digits.
+        Weights are hashed as shares of their sum, to nine digits, unless all are equal.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -132,13 +132,13 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """The hash of the expectations beyond labels: distractors, sections and counts, which few metrics read."""
+        """The hash of what few metrics read: distractors, expected sections and expected counts."""
         counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
         return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
 
 def weights_of(questions: Sequence[Question]) -> list[float] | None:
-    """Return the weights of questions; None where all weights are equal."""
+    """Return the weights of questions; None if all weights are equal."""
     weights = [1.0 if question.weight is None else question.weight for question in questions]
     return weights if len(set(weights)) > 1 else None
 
@@ -157,9 +157,9 @@ class Division(NamedTuple):
     """The side of a partition that a golden set's questions belong to."""
 
     name: str  # "tune" or "holdout"
-    digest: str  # of the partition: the side of every question
+    digest: str  # identifies the partition, that is, the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each holdout question, for either side
+    held: tuple[str, ...] = ()  # a short digest of each holdout question, on both sides
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Dataset:
     name: str
     corpus: Corpus
     golden: GoldenSet
-    notes: tuple[str, ...] = ()  # notes for the user on how it was read
+    notes: tuple[str, ...] = ()  # for the user: how the files were read
     division: Division | None = None  # None: all questions, or the sample that the config draws
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # search text -> ids of documents to
     # remove from its rankings
@@ -196,7 +196,7 @@ class Chunks:
         return len(self.spans.document)
 
     def text(self, position: int) -> str:
-        """Return the indexed text: the document's title, if any, and the span."""
+        """Return a chunk's indexed text: the document's title, if any, and the text of the span."""
         document = int(self.spans.document[position])
         body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
         title = self.corpus.titles[document]
@@ -204,7 +204,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """Vectors of all chunks (chunks, dimension), each chunk's number of tokens, and the number that the model read."""
+    """For every chunk: its vector (a row of ``vectors``), its number of tokens, and how many of them the model read."""
 
     vectors: Floats
     tokens: Integers
@@ -214,22 +214,22 @@ class Embeddings(NamedTuple):
 class TokenVectors(NamedTuple):
     """Vectors of the individual tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
 
-    ``vectors`` is float16, (tokens, dimension); ``start`` is (chunks + 1,).
+    ``vectors`` has the shape (tokens, dimension), ``start`` the shape (chunks + 1,).
     """
 
     vectors: NDArray[np.float16]
     start: NDArray[np.int64]
 
     def of(self, position: int) -> NDArray[np.float16]:
-        """Return the vectors of one chunk, (its tokens, dimension)."""
+        """Return the vectors of the tokens of one chunk."""
         return self.vectors[self.start[position] : self.start[position + 1]]
 
 
 class Rankings(NamedTuple):
-    """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
+    """The ranking of every question under one config: distinct chunks, best first, ties in the order of positions.
 
-    ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that
-    the positions refer to. Padding has the score -inf, or NaN for a question whose search failed.
+    ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking that the
+    positions refer to. A short ranking is padded with -1, whose score is -inf, or NaN if the question's search failed.
     """
 
     positions: Integers
@@ -242,12 +242,12 @@ class Rankings(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Flags of the questions without a ranking because their search failed (questions,)."""
+        """For each question, whether its search failed (questions,)."""
         return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 
 class IndexComparison(NamedTuple):
-    """Results of a leg's approximate index and of exact search; ranks are per piece of evidence."""
+    """What a leg's approximate index and an exact search found, and the rank of each piece of evidence in both."""
 
     found: Rankings
     exact: Rankings
@@ -259,7 +259,7 @@ class IndexComparison(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """One metric for every question: NaN where it could not be measured, with a reason there (else an empty string)."""
+    """A metric's value for every question: NaN where not measured, with a reason; the other reasons are empty."""
 
     values: NDArray[np.float64]
     reasons: NDArray[np.str_]
@@ -267,12 +267,12 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """Input of a metric: one config's rankings, and the evidence that they cover, for all questions.
+    """Input of a metric: one config's rankings, the evidence that they cover, and its answers, for all questions.
 
-    Evidence arrays run over the pieces of evidence of all questions (relevant ones only, grade > 0). ``first_rank`` is
-    the first 1-based rank whose chunk covers the piece, 0 if none does. ``credited_rank`` differs from it only where
-    one chunk covers several pieces: these are spread over following ranks, one per rank, so that no list beats the
-    ideal one.
+    Evidence arrays run over the relevant pieces of evidence (grade > 0) of all questions. ``first_rank`` is the first
+    rank, from 1, whose chunk covers the piece; 0 if no chunk does. ``credited_rank`` differs from ``first_rank`` only
+    where one chunk covers several pieces: the pieces are credited to this rank and the following ones, one per rank, so
+    that no ranking beats the ideal one.
     """
 
     questions: Sequence[Question]
@@ -285,11 +285,11 @@ class EvaluationView:
     evidence_covered: NDArray[np.float64]  # share of the piece's characters that are in the context
     context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers a piece of the question's evidence
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the fixed tokenizer; 0 where padded
-    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): the number of these inside evidence
-    latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds per question, NaN if not probed
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): how many of those are inside evidence
+    latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds of each question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
-    context_length: NDArray[np.int64] | None = None  # (questions,): number of chunks; None without a token budget
-    answers: Answers | None = None  # None where the config names no generator
+    context_length: NDArray[np.int64] | None = None  # (questions,): its chunks; None without a token budget
+    answers: Answers | None = None  # None if the config has no generator and no system that answers
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
     routes: Sequence[Route] | None = None  # one per question; None without a router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
@@ -298,7 +298,7 @@ class EvaluationView:
 
     @property
     def context(self) -> Integers:
-        """The chunks of the context (questions, top_k), padded."""
+        """The positions of the chunks in each context (questions, top_k), padded with -1."""
         positions = self.rankings.positions[:, : self.top_k]
         if self.context_length is None:
             return positions

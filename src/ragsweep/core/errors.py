@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each states the fact, the value and the remedy; the exit status is 2."""
+"""Errors that a user can fix. Each message states the fact, the value and the remedy; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SHOWN = 20
-"""The number of faults printed per file; the rest are counted."""
+"""The maximum number of faults listed in an error, and of files listed in a note."""
 
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
@@ -70,7 +70,7 @@ class Faults:
         return other
 
     def note(self, where: str, fact: str) -> None:
-        """Note a fact about a file that is not a fault."""
+        """Add a note on the file ``where``; a note is not a fault."""
         self._noted.setdefault(fact, {})[where] = None
 
     @property
@@ -80,7 +80,7 @@ class Faults:
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: its place (``file:line`` or a key), and a lower-case fact with the value and the remedy.
+        """Add a fault: ``where`` is its place (``file:line``, a key or ""), ``fact`` has the value and the remedy.
 
         Control characters, which could overwrite the terminal, are escaped.
         """
@@ -91,17 +91,17 @@ class Faults:
         if not self.found:
             return
         shown = self.found[:SHOWN]
-        if len(self.found) > SHOWN:
-            shown.append(f"(and {len(self.found) - SHOWN} more faults)")
+        if more := len(self.found) - len(shown):
+            shown.append(f"(and {more} more fault{'s' if more > 1 else ''})")
         raise InputError("\n".join(shown))
 
 
 MOST_LISTED = 40
-"""The most known names that a message lists in full; a longer list is reduced to the closest ones."""
+"""The maximum number of known names that a message lists; of more names it lists only the closest ones."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name closest to a misspelt name: ``; did you mean "x"? known: x, y``; "" if none is known."""
+    """Return the end of a message on a misspelt name: ``; did you mean "x"? known: x, y``; "" if no name is known."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)
     hint = f'; did you mean "{close[0]}"?' if close else ";"

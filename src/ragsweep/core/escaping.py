@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters except tab and line feed, and marks that reverse the text direction."""
+"""Control characters except tab and line feed, and marks that change the text direction."""
 
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
@@ -34,7 +34,7 @@ def markdown_text(value: object) -> str:
 
 
 def harmless_cell(value: Any) -> Any:
-    """Prefix a text that a spreadsheet would run as a formula with an apostrophe; NaN becomes empty."""
+    """Put an apostrophe before a text that a spreadsheet would run as a formula; NaN becomes empty."""
     if isinstance(value, float) and math.isnan(value):
         return ""
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value

@@ -1,7 +1,4 @@
-"""Identity: specs and addresses of parts and results, and the node that computes one result.
-
-Parts do not import this module.
-"""
+"""Identity: specs and addresses of parts and results, and the node that computes one result."""
 
 from __future__ import annotations
 
@@ -86,7 +83,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the part's check that its service's key is set, which raises ConfigError; None if it has no such check."""
+    """Return the method of a part that raises ConfigError if its service's key is not set; None if it has none."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -132,13 +129,14 @@ class StageContext(Protocol):
 class Node:
     """One pure step: its spec, inputs and function. Nodes with equal addresses have equal results.
 
-    ``kind`` "whole": one value of named arrays. "rows": one row per query, computed for the requested queries that
-    are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+    A node of the kind "whole" has one value of named arrays. A node of the kind "rows" has one row per query or
+    request, and computes only the requested rows that are not stored yet; its value is a NamedTuple of arrays whose
+    first axis runs over the rows, or one such array.
 
     ``cacheable`` flags the rows of such a value that may be stored (rows,): a failed row is only returned, and the next
-    process computes it again. ``failed`` returns the value of rows whose call to a service failed; without it, a
-    failed call fails the computation. Where the rows of an input differ from this node's, ``input_rows`` maps rows of
-    this node to rows of the input; it returns None if these are unknown before they are computed.
+    process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node without
+    ``failed`` fails as a whole. ``input_rows`` is set if an input has other rows than this node: it maps rows of this
+    node to rows of the input, or returns None if the latter are unknown before they are computed.
     """
 
     stage: str

@@ -1,4 +1,4 @@
-"""Turn termination signals into an exception that cannot be lost, so that open resources are closed."""
+"""Turn termination signals into an exception that cannot be lost, limit the time of a block, and report waits."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from types import FrameType
 from optuna_sweeper.processes import repeating as repeating
 
 AGAIN = 0.5
-"""Seconds after which an exception that did not arrive is raised again."""
+"""Seconds after which Interrupted is raised again, unless it has been caught."""
 
 
 class Interrupted(BaseException):
@@ -23,7 +23,7 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except for signals ignored at the start."""
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except those that are ignored."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Locks between the processes of one machine, released by the kernel when a process dies. For claims see `Liveness`."""
+"""Locks between the processes of one machine (the kernel releases those of a dead process), and private files."""
 
 import fcntl
 import hashlib
@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's only object for a file's locks: closing a second one would release the locks of both."""
+    """Return the process's only `Locks` object of a file: closing a second one would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Mask this process's output before it is written: streams and log records."""
+"""Mask secrets in what this process prints and logs, before it is written."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class MaskedStream:
-    """Masks text before a stream writes it: by ``mask_text`` or, if the text has terminal styles, by ``styled``."""
+    """Masks text with ``mask_text`` before a stream writes it; text for its property ``styled`` with ``styled``."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled
 
     @property
     def styled(self) -> MaskedStream:
-        """The same stream, for text with terminal styles."""
+        """The same stream for text with terminal styles."""
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:

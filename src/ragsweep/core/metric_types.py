@@ -10,7 +10,7 @@ from ragsweep.core.traits import HasTraits
 
 @runtime_checkable
 class CostEstimator(Protocol):
-    """A generator, router, system or judged metric that calls a service and estimates its cost, for plans.
+    """A part (generator, router, query writer, system, judged metric) that estimates the cost of its calls, for plans.
 
     Measured costs take precedence. A part that makes no calls lacks this method and costs no money.
     """
@@ -21,9 +21,9 @@ class CostEstimator(Protocol):
 
 @runtime_checkable
 class JudgedMetric(HasTraits, Protocol):
-    """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
+    """A metric (see Metric) decided by a judge or another slow model; equal cases share one stored judgement.
 
-    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``.
+    ``uses`` names the fields of a Case that the metric reads; ``score(view)`` reads ``view.judgements[name]``.
     """
 
     @property
@@ -39,7 +39,7 @@ class JudgedMetric(HasTraits, Protocol):
 
 
 ReplyCache = MutableMapping[str, str]
-"""A judge's replies by request hash; an assigned item is persisted at once."""
+"""Hash of a request -> the judge's reply; an assigned reply is stored at once."""
 
 
 @runtime_checkable
@@ -58,12 +58,13 @@ NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section"
 class Metric(HasTraits, Protocol):
     """A number per question, and the rule by which the numbers of all questions are summarised.
 
-    ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
-    "passages" (quoted evidence), "distractors", "section" and "count" (expected ones), "reference" (a right answer),
-    "keywords"; and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact"
-    (an exact search beside the approximate one), "output" (read from the answer). A metric of answers must name
-    "answer". ``quantile`` is None for a mean. ``bounds`` are the lowest and the highest possible value; where one is
-    None, failed questions have no worst or best case.
+    ``needs`` names requirements, any of NEEDS. Some are what a question must have: "evidence" (labelled), "retrieval"
+    (the question needs retrieval), "passages" (quoted evidence), "distractors", "section" (an expected section),
+    "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute:
+    "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
+    approximate one), "output" (read from the answer). A metric of answers must name "answer". ``quantile`` is None for
+    a mean. ``bounds`` are the lowest and the highest possible value; if a bound is None, failed questions have no worst
+    or no best case.
     """
 
     @property

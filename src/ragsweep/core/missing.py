@@ -69,7 +69,7 @@ INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
     NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""The question, or the config, lacks a requirement of the metric, regardless of retrieval and answers."""
+"""The question or the config lacks a requirement of the metric, whatever is retrieved and answered."""
 
 SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
@@ -99,7 +99,7 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
-    """Describe how to complete a result: by another run or, if failures recur, by settings or a lower ``coverage``.
+    """Describe how to complete a result: run it again, change settings, lower ``coverage``, or correct the metric.
 
     Args:
         reasons: Why scores are missing.
@@ -120,7 +120,8 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
             " scores"
         )
     return "; ".join(advice) or (
-        "correct the metric: a reason that is not in ragsweep.core.missing counts as a failed measurement"
+        "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing counts as a failed"
+        " measurement"
     )
 
 
@@ -137,7 +138,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else NaN for all, with EXACT where there was a score."""
+    """Return the scores if an approximate index was searched; else only NaN, with the reason EXACT for each score."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -195,7 +196,7 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode the reasons of several metrics, each (questions,); equal writable arrays are encoded once."""
+    """Encode the reasons of each of several metrics (questions,)."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:

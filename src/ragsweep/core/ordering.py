@@ -1,4 +1,4 @@
-"""The order of displayed values: numbers by size."""
+"""The order in which values are displayed."""
 
 from collections.abc import Iterable
 

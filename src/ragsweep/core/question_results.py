@@ -16,18 +16,18 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 JUDGE = "judge/"
-"""The prefix of a judged metric's step."""
+"""The prefix of a judged metric's name, in the names of steps."""
 
 UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
     **dict.fromkeys(("model", "words"), ""),
 }
-"""The value of each unknown fact of a step."""
+"""Fact of a step -> the value that stands for an unknown one."""
 
 
 @dataclass(frozen=True)
 class StepResults:
-    """One step of every question (questions,): NaN or "" where a fact is unknown.
+    """The facts of one step, each (questions,): NaN or "" where unknown.
 
     ``ms`` is known for questions whose latency is probed, and for every answer. ``tokens_in``, ``tokens_out`` and
     ``money`` are the cost of the original calls; ``model`` is the service's name of the model; ``words`` are a judge's
@@ -65,13 +65,14 @@ BY_QUESTION = ("top", "scores")
 class EvidenceRanks:
     """The rank of each piece of evidence after each stage (pieces,): from 1, or 0 if the stage does not return it.
 
-    The pieces are in the order of the questions and of the golden set. Scores have six significant digits.
+    The pieces are in the order of the questions and, within a question, of the golden set. Scores have six significant
+    digits.
     """
 
     question: Numbers  # the row of the question
-    held: Doubles  # 1 if one chunk covers the piece, else the largest share in a chunk, to 3 decimals
-    legs: Mapping[str, Numbers]  # of a hybrid
-    exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
+    held: Doubles  # 1 if one chunk covers the piece, else the largest share of it in a chunk, to 3 decimals
+    legs: Mapping[str, Numbers]  # in each leg of a hybrid, by name
+    exact: Mapping[str, Numbers]  # by exact search, for each leg with an approximate index
     first: Numbers | None  # before reranking, after fusion; None without a reranker
     ranked: Numbers  # in the final ranking
     context: Numbers | None  # 1: in the context; None without a token budget
@@ -130,8 +131,8 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
     """The results of one config by question: a mapping of the columns with single values, and typed nested columns.
 
     ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
-    one column per metric (NaN where not measured). The other fields are empty or None in records of releases
-    that lacked them.
+    one column per metric (NaN where not measured). The other fields are empty or None if the config has no such
+    results, and in records of releases that lacked them.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -167,7 +168,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return replace(self, columns={**self.columns, **columns})
 
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
-        """Return step -> known facts of one question, in step order."""
+        """Map each step, in order, to the known facts of one question; steps without any are omitted."""
         rows = (
             (name, {fact: value for fact, column in columns.items() if is_known(value := column[question])})
             for name, columns in self._known_steps.items()
@@ -179,6 +180,6 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return {name: step.known for name, step in self.steps.items()}
 
     def words_of(self, question: int) -> dict[str, str]:
-        """Return metric -> judge's reasons for one question."""
+        """Map each judged metric to the judge's reasons for one question; metrics without any are omitted."""
         words = {metric: self.steps[f"{JUDGE}{metric}"].words[question] for metric in self.judged}
         return {metric: text for metric, text in words.items() if text}

@@ -23,7 +23,7 @@ from ragsweep.core.question_results import (
 )
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
-"""The JSON text columns, after the columns of single values."""
+"""The columns of JSON texts, which follow the columns of single values."""
 
 FIELDS = "case_fields"
 """The column of a question's further fields, a mapping; a JSON text in a flat table."""
@@ -45,7 +45,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Return the results of a flat table; raises ValueError, KeyError or TypeError for another format."""
+    """Read the results from a flat table; raises ValueError, KeyError or TypeError if it has another format."""
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:
@@ -129,7 +129,7 @@ def _steps(rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, StepRes
 
 
 def _repeated(repeated: Repetitions, question: int) -> dict[str, Any]:
-    """Return the repetitions of one question."""
+    """Return the repetitions of one question in JSON types."""
     row: dict[str, Any] = {"answers": repeated.answers[question].tolist()}
     row["scores"] = {name: list(map(_or_none, values[question])) for name, values in repeated.scores.items()}
     judged = {

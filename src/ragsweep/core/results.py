@@ -16,12 +16,12 @@ from ragsweep.core.question_results import QuestionResults
 class Summary:
     """One metric over all questions, or over a group of them.
 
-    ``value`` is NaN if no question could be scored. ``low`` and ``high`` bound its 95 % interval. Of ``n_total``
-    questions, ``n_scored`` were scored, ``n_skipped`` lack a requirement of the metric (evidence, say) and ``n_failed``
-    have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is ``n_scored`` divided by the
-    number that a run without failed calls could have scored, if the metric applies to the same share of the unanswered
-    questions as of the answered ones. ``low_bound`` and ``high_bound`` are the value if every failed
-    measurement (see ``missing.failed``) had given the metric's lowest, or highest, value.
+    ``value`` is NaN if no question could be scored. ``low`` and ``high`` are the ends of its 95 % interval. Of
+    ``n_total`` questions, ``n_scored`` have a score, ``n_skipped`` lack a requirement of the metric (evidence, say) and
+    ``n_failed`` could not be measured; ``reasons`` counts the questions without a score by reason. ``coverage`` is
+    ``n_scored`` divided by the number of questions that would have a score if nothing had failed; that number assumes
+    that the metric applies to the same share of the unanswered questions as of the others. ``low_bound`` and
+    ``high_bound`` are the value if every failed measurement had given the metric's lowest, or highest, value.
     """
 
     name: str
@@ -45,7 +45,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: only some questions evaluated so far, or dropped from the race."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The questions of a config whose traces the tracker receives."""
+"""Which questions of a config the tracker receives traces of."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Run:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """Of a config in a race: "asked" of "of" questions. If dropped, also "ahead" (least lead of the best; NaN if
-    the rule has none), the "rule" and its "guarantee"."""
+    """Empty without a race, else "asked" and "of": numbers of questions. If the race dropped the config, also "rule",
+    its "guarantee", and "ahead", the least lead of the best config (NaN if the rule gives none)."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Summaries:
 
     ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms, and to the machine's state if it was probed;
     ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and, if
-    known, money: the cost when first computed.
+    known, money; these are the costs of the first computation.
     """
 
     metrics: Mapping[str, Summary]
@@ -147,7 +147,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The config's name; a Failure has the same property."""
+        """The config's name; a Failure has a field of the same name."""
         return self.run.name
 
     def renamed(self, name: str) -> Result:
@@ -159,9 +159,9 @@ class Result:
 class Artifacts:
     """The data of one evaluation for the tracker only; unused by the ledger and comparisons.
 
-    Each mapping is from a ranking's address to TREC text, which may be generated lazily: run files (``rankings``) and
-    their relevance labels (``qrels``), and the same by evidence (see ``trec_texts``). ``traces`` has one trace per
-    question (see ``question_traces``).
+    Each mapping is from a ranking's address to a TREC text, which may be generated lazily: ``rankings`` has run files
+    and ``qrels`` their relevance labels, by chunk; the other two have the same by evidence (see ``trec_texts``).
+    ``traces`` has one trace per question (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -229,7 +229,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ConfigError(f"objective: must be a metric, or a list of different ones, got {value!r}")
+        raise ConfigError(f"objective: must be a metric, or a list of different metrics, got {value!r}")
     return tuple(names)
 
 
@@ -244,8 +244,8 @@ def incomplete(
 ) -> list[Summary]:
     """List the summaries with a coverage below ``least`` among the metrics that decide or are shown.
 
-    These are the metrics of ``shown_metrics``, ``further`` ones (with a target, or judged), and those with a
-    constraint; all metrics if none of these was measured.
+    These metrics are those of ``shown_metrics``, the ``further`` ones (with a target, or judged), and those with a
+    constraint; if none of them was measured, all metrics.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
@@ -255,7 +255,8 @@ def incomplete(
 def below_coverage(result: Result) -> list[Summary]:
     """List the summaries whose coverage makes a result PARTIAL.
 
-    If ``incomplete`` lists none, these are all below ``coverage``: in records of former releases every metric counted.
+    If ``incomplete`` lists none, all summaries below ``coverage`` are listed, because every metric counted in former
+    releases.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]

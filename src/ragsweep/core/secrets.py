@@ -1,13 +1,14 @@
 """Keep secrets out of written text: configs, names, params, errors, logs.
 
-A command treats a value as secret if its key is a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
-or in the environment), or if an interpolation reads it from the environment (``${oc.env:NAME}``). It is masked by
-value, in any encoding. Exempt, because masking them would make texts unreadable:
+A value is secret if its key in a config, or the name of its environment variable, is a secret's name (``api_key``,
+``passwd``, ``credentials``), or if a config reads it from any variable (``${oc.env:NAME}``). A secret is masked
+wherever it is written, in any encoding, with exceptions that keep texts readable:
 
-- under a secret's name in a config, or in a variable that the config reads: true, false, null, and values of fewer than
-4 characters (masked under that name only); values of 4 to 7 characters are masked as whole words only
-- in a variable with a secret's name that no config reads: values of fewer than 8 characters
-- in any other variable: values of fewer than 8 characters, numbers, and paths whose first folder exists
+- a value with a secret's name that a config contains or reads: true, false, null and values of fewer than 4 characters
+are masked only under their key, and values of 4 to 7 characters only as whole words
+- a variable with a secret's name that no config reads: values of fewer than 8 characters are not masked
+- any other variable that a config reads: values of fewer than 8 characters, numbers, and paths whose first folder
+exists are not masked; under ``hydra.``, ``store.`` and ``tracking.`` only the passwords in URLs are masked
 """
 
 import base64
@@ -31,10 +32,10 @@ from ragsweep.core.masked_output import MaskedStream, masked_records
 MASK = "***"
 
 SHORTEST = 8
-"""Shortest value that is masked anywhere, in characters; shorter ones may be part of a word."""
+"""Length of the shortest value that is masked anywhere in a text; a shorter one may be part of a word."""
 
 SHORTEST_WORD = 4
-"""Shortest value under a secret's name that is masked as a whole word, in characters."""
+"""Length of the shortest value under a secret's name that is masked as a whole word."""
 
 _SECRET = re.compile(
     r"(^|[_\W])(key|apikeys?|(api|access|private|secret|auth|service)_?keys|token|secrets?|pass|passwds?|passwords?"
@@ -43,12 +44,12 @@ _SECRET = re.compile(
     r"|^(tokens|session)(\[\d+\])*$"
 )
 _COUNT = re.compile(r"[\d_.,]*")
-"""A value of a key ``tokens`` that is one token count, or several in a sweep."""
+"""A value that is a token count, or several token counts in a sweep."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_URL = re.compile(r"(://(?:[^/\s:@'\"]*:|(?=[^/\s:@'\"]{16})))([^@/\s'\"]+)@")
-"""The password of a URL, or a user name without password that is long enough to be a token."""
+"""The password of a URL, or a user name without a password that is long enough to be a token."""
 
 _QUERY = re.compile(r"(?<=://)[^\s'\"<>?]{1,2000}\?[^\s'\"<>]+")
 """A URL with a query, without its scheme."""
@@ -116,21 +117,21 @@ def texts(tree: Any) -> Iterator[str]:
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
     """Raise ConfigError for a secret on the command line, where other processes and the shell history expose it."""
-    fact = "{}: a {} on the command line ends up in files; put it in an environment variable, and {} refer to it: {}"
+    fact = "{}: a {} on the command line ends up in files; put it in an environment variable, {} refer to it: {}"
     reference = "${oc.env:NAME}"
     for line in overrides:
         typed, _, value = line.partition("=")
         name = typed.lstrip("+~")
         if any(_in_urls(value)):
             kind = f"{'password' if _IN_URL.search(value) else 'key'} in a URL"
-            other = "name it in key_env (a service) or url_env (pgvector); elsewhere"
+            other = "and name the variable in key_env (a service) or url_env (pgvector, for the whole URL); elsewhere"
             raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}'"))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
             plain = item in ("", "null", "true", "false") or is_count(key, item) or _VARIABLES.fullmatch(item)
             if is_under_secret(key) and not plain:
                 shown = f"{typed}='{reference}'" if key == name else f'{key.rpartition(".")[2]}: "{reference}"'
-                raise ConfigError(fact.format(key, "secret", "name it in the part's key_env, or", shown))
+                raise ConfigError(fact.format(key, "secret", "and name the variable in the part's key_env, or", shown))
 
 
 def _in_urls(text: str) -> Iterator[str]:
@@ -151,7 +152,7 @@ def _mask_query(url: re.Match[str]) -> str:
 def mask_text(text: str, *secrets: str) -> str:
     """Mask the given secrets and those of the environment in a text, in any encoding.
 
-    Services repeat keys in their answers, and libraries in their errors.
+    Services repeat keys in their replies, and libraries in their errors.
     """
     return _mask_all(text, frozenset(secrets), frozenset())
 
@@ -179,7 +180,7 @@ def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str],
 
 
 class Secrets:
-    """The secret values of one command's configs, in addition to the environment's secrets."""
+    """The secrets in the configs of one command; its methods also mask the environment's secrets."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -221,7 +222,7 @@ class Secrets:
     def mask_values(self, value: Any) -> Any:
         """Replace secrets in the texts of a tree of plain values and dataclasses, including keys.
 
-        If masking makes keys equal, their values are added if they are integers; else the last one remains.
+        If masking makes keys equal, their values are summed if they are integers; else the last value remains.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))

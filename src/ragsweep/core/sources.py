@@ -8,13 +8,13 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders of unrelated modules."""
+"""Names of folders that contain unrelated modules."""
 
 
 def source_digest(module: str) -> str:
-    """Hash a module's file and the files that it imports, directly or indirectly, from its package.
+    """Hash a module's file and the files that it imports, directly or indirectly, from its own package.
 
-    For a module without a package, these are the modules in and below its folder, unless packages are installed there.
+    For a module without a package, imports from its folder count, unless packages are installed there.
     Import statements are parsed, not executed: neither computed imports nor data files are followed. Returns an empty
     string for a module without a file, such as an interpreter session.
     """

@@ -1,4 +1,4 @@
-"""Turn the pieces of each document into the spans of a corpus."""
+"""Helpers of chunkers: cut documents into pieces, and turn the pieces into the spans of a corpus."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ SURROGATES = re.compile(r"[\ud800-\udfff]")
 """Lone surrogates: legal in a Python string, but not encodable as UTF-8."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
-"""Where a text may be cut, best first: after a line, a sentence, a word."""
+"""Where a text may be cut: preferably after a line, else after a sentence, else after a word."""
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
@@ -41,7 +41,7 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every parent by ``chunker``, as if it were a document; a piece shared by overlapping parents is one chunk."""
+    """Cut every parent with ``chunker``, like a document; a piece shared by overlapping parents is one chunk."""
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
     children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
@@ -77,7 +77,7 @@ def windows(length: int, size: int, stride: int) -> list[Piece]:
 
 
 def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
-    """Join neighbours while the result has at most ``size`` characters."""
+    """Join neighbouring pieces while the result has at most ``size`` characters."""
     merged: list[Piece] = []
     for start, end in pieces:
         if merged and end - merged[-1][0] <= size:

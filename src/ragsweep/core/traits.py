@@ -17,7 +17,7 @@ class PartTraits:
     """
 
     version: str | None = None
-    """Part of the addresses of results. None: the source of the class's module, with its package imports, is hashed."""
+    """Part of the addresses of results. None: a hash of the source (see ``building``) takes its place."""
 
     operational: frozenset[str] = frozenset()
     """Parameters that cannot change a result; addresses omit them."""
@@ -64,7 +64,7 @@ class HasTraits(Protocol):
 
 
 _FORMER = {one.name.upper(): one.name for one in fields(PartTraits)}
-"""Class attributes that preceded TRAITS -> field."""
+"""Class attribute that a field of TRAITS replaced -> the field."""
 
 
 def traits_of(part: object, where: str = "") -> PartTraits:

@@ -32,7 +32,7 @@ def is_trusted(name: str) -> bool:
 
 
 def find_class(target: str, where: str) -> type:
-    """Import the class named by a config at key ``where``.
+    """Import the class ``target``, which a config names at the key ``where``.
 
     Trust is checked on the name before the import and on the class after it, since a module also exposes its imports.
     Raises ConfigError, with the key, for a class that is not trusted, does not exist or cannot be imported.
@@ -43,16 +43,17 @@ def find_class(target: str, where: str) -> type:
         module = importlib.import_module(module_name)
     except Exception as fault:  # a user's module may raise anything on import
         lost = isinstance(fault, ModuleNotFoundError) and f"{module_name}.".startswith(f"{fault.name}.")
-        way = "; add its folder to PYTHONPATH, or correct the name" if lost else ""
+        way = "add its folder to PYTHONPATH, or correct the name" if lost else "correct this module, or what it imports"
         raise ConfigError(
-            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}{way}'
+            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}; {way}'
         ) from fault
     classes = {key: value for key, value in vars(module).items() if inspect.isclass(value) and _may_be_built(value)}
     if name not in classes:
         found = vars(module).get(name)
         if inspect.isclass(found) and module_name not in PARTS:  # imported from a package that is not trusted
             check_target(f"{found.__module__}.{name}", f"{where}._target_")
-        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, classes)}')
+        known = nearest(name, classes) or "; it contains none"
+        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{known}')
     return classes[name]
 
 

@@ -73,7 +73,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts them into the searched ones."""
+    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts the result into searched chunks."""
 
     @property
     def parent(self) -> Chunker:
@@ -86,18 +86,18 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors of the same length."""
+    """Turn texts into vectors of one length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks."""
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries (queries, dimension)."""
+        """Embed queries; return their vectors (queries, dimension)."""
 
 
 @runtime_checkable
 class VectorIndex(HasTraits, Protocol):
-    """Find nearest vectors, by inner product. ``build`` returns all that ``search`` needs besides the vectors.
+    """Find the nearest vectors, by inner product. ``build`` returns all that ``search`` needs besides the vectors.
 
     The vectors may be a read-only memory-mapped file: read them in blocks, and never copy all of them.
     """
@@ -113,7 +113,7 @@ class VectorIndex(HasTraits, Protocol):
 class TextRetriever(HasTraits, Protocol):
     """Rank chunks by their texts. ``build`` is called once per chunking, ``retrieve`` with any number of queries.
 
-    If fewer than ``depth`` chunks are found, the ranking is padded with -1 (score: minus infinity).
+    If fewer than ``depth`` chunks are found, the ranking is padded with -1, and the scores with minus infinity.
     """
 
     def build(self, texts: Sequence[str]) -> Arrays:
@@ -128,7 +128,7 @@ class CountingRetriever(TextRetriever, Protocol):
     """A retriever that counts words in independent shards of chunks, in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks, given by their lengths in characters, into shards whose words are counted separately."""
+        """Divide chunks, of which it gets the lengths in characters, into shards to be counted separately."""
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Count the words of some chunks."""

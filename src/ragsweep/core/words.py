@@ -106,7 +106,7 @@ def without_soft_hyphens(text: str) -> str:
 def search_form(text: str) -> str:
     """Return the text's form for search; its words are the matches of ``pattern("search")``.
 
-    Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), soft hyphens and invisible
+    Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), and soft hyphens and invisible
     characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's CJKAnalyzer. ASCII
     text is returned unchanged.
     """
