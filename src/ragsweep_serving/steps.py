@@ -13,7 +13,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.stages.executor import Listener
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages that are steps of a question; the others cut their results, or run once for all questions."""
+"""Stages that are steps of a question; other stages select from the results of these, or run once for all questions."""
 
 Doubles = NDArray[np.float64]
 

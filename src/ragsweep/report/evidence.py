@@ -94,7 +94,7 @@ def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
 
 
 def _needed(verdict: SweepComparison, evidence: SweepEvidence) -> Iterator[Statement]:
-    """Yield the number of questions that would show the choice's unproven lead; nothing if it is unknown."""
+    """Yield the number of questions that would show the choice's unproven lead; nothing if there is no such number."""
     if evidence.over is not None and (needed := evidence.needed):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
         over = name(verdict, evidence.over)

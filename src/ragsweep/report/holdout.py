@@ -17,7 +17,7 @@ def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
         way = "choose among them on the tune questions"
-        many = f" {configs:,} configs are too many for it: {way}." if configs > SHORT_LIST else ""
+        many = f" {configs:,} configs are too many for the holdout: {way}." if configs > SHORT_LIST else ""
         text = f"The holdout was used {times}; each use that leads to a choice makes the next one less reliable.{many}"
         yield Statement("", text, {"views": views, "configs": configs})
 

@@ -1,4 +1,4 @@
-"""Charts of a sweep as PNG and SVG: metrics by config or by group, differences from the reference, and abstention."""
+"""Charts of a sweep as PNG and SVG: metrics by config or group, differences from the reference, abstention curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a sweep: its configs from best to worst, with parameters, metrics and differences; a metric by slice."""
+"""Tables of a sweep: its configs, best on top, with parameters, metrics and differences; and a metric by slice."""
 
 import math
 import re
@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield the numbers of omitted rows and columns, with commands to show them; ``sweep``: its reference."""
+        """Yield how much is omitted, with commands to show it; ``sweep`` is the sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:

@@ -187,7 +187,7 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
     try:
         graph = build_graph(builder, config, corpus)
         if part := changed_part(graph, found.result.run.addresses):
-            why = "its code, weights or settings have changed since the evaluation, or ragsweep has"
+            why = "its code, weights or settings, or ragsweep itself, have changed since the evaluation"
             raise InputError(f"{found}: {part}: {why}; run the config again, and ship that run")
         # Equal addresses prove that these texts were evaluated as they are: asterisks in them do not mask a secret.
         proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}

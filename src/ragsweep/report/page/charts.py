@@ -46,7 +46,7 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: configs with a role."""
+    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: the configs' roles."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {

@@ -48,7 +48,7 @@ def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group the configs that differ only in the number ``key``, with 3 values or more; order groups by best config."""
+    """Group configs that differ only in ``key``, a number with at least 3 values; the group of the best is first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):
