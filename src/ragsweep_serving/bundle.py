@@ -33,7 +33,7 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the key of the first part whose address differs from the given ones; "" if all are equal."""
+    """Return the key of the first part whose address differs from the given one; "" if all are equal."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 
@@ -115,10 +115,10 @@ class Bundle:
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: {part}: gives a different result here than the shipped part (another version of"
-                " ragsweep, a library, your own code or model weights, or a processor on which dtype=auto is"
-                " another precision); install the model's requirements.txt, or run the config again here, with a fixed"
-                " dtype, and ship that"
+                f"{self.folder}: {part}: gives a different result here than the shipped part, because ragsweep,"
+                " a library, your own code or the model weights differ, or because dtype=auto selects another precision"
+                " on this processor; install the model's requirements.txt, or run the config again here, with a fixed"
+                " dtype, and ship that run"
             )
         for node in served_nodes(graph):
             with (self.folder / STAGES / node.address).open("rb") as file:

@@ -33,7 +33,7 @@ class ShippedConfig(PythonModel):
     ):
         """Return a row for each question: query, context, answer, abstained, failed, tokens and milliseconds.
 
-        A question or history of a wrong type is not answered, and its row has the reason as ``failed``.
+        An invalid question or history is not answered, and its row has the reason as ``failed``.
         """
         return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
 

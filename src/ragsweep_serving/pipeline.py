@@ -33,7 +33,7 @@ class ServedPassage(NamedTuple):
 
 
 class RankedStep(NamedTuple):
-    """The result of a ranking step: the first ``top_k`` chunks, top score and gap to the second (NaN if missing)."""
+    """The result of a ranking step: its first ``top_k`` chunks, top score and gap to the second (NaN if missing)."""
 
     found: list[ServedPassage]
     top_score: float
@@ -41,7 +41,7 @@ class RankedStep(NamedTuple):
 
 
 class ServedAnswer(NamedTuple):
-    """The response to a question: its context, best first, the answer if there is a generator, and times in ms."""
+    """The response to a question: its context (best first), the answer if there is a generator, and times in ms."""
 
     context: list[ServedPassage]
     answer: Answer | None
@@ -115,7 +115,7 @@ class ServedPipeline:
 
 
 def as_question(value: Any) -> str:
-    """Validate a question from an HTTP request; raises InputError for a non-string or lone surrogates."""
+    """Validate a question from an HTTP request; raises InputError unless it is a string without lone surrogates."""
     if not is_text(value):
         raise InputError(f"question: must be a string without lone surrogates, got {ascii(value)[:40]}")
     return str(value)

@@ -13,7 +13,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.stages.executor import Listener
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages that are steps of a question; other stages are slices of these, or run once."""
+"""Stages that are steps of a question; other stages select from the results of these, or run once for all questions."""
 
 Doubles = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
 
 
 def top_scores(rankings: Rankings) -> tuple[Doubles, Doubles]:
-    """Return each question's top score and its gap to the second; NaN if missing, shape (questions,)."""
+    """Return two arrays (questions,): each question's top score, and its gap to the second; NaN if missing."""
     scores = np.full((len(rankings.scores), 2), np.nan)
     width = min(rankings.scores.shape[1], 2)
     is_chunk = rankings.positions[:, :width] != NO_CHUNK

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Turn
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
@@ -50,7 +51,7 @@ class TraceQueue:
             if self.dropped & (self.dropped - 1) == 0:  # at 1, 2, 4, 8, ...
                 why = "MLflow accepts them too slowly, or not at all"
                 way = "check MLFLOW_TRACKING_URI, or ship with a smaller --trace-sample"
-                _log.warning("%s traces were dropped: %s; %s", self.dropped, why, way)
+                _log.warning("%s dropped so far: %s; %s", counted(self.dropped, "trace"), why, way)
 
     def flush(self, seconds: float) -> bool:
         """Wait for the pending traces to be sent, up to a timeout; return whether all were sent."""

@@ -108,8 +108,8 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
 class RequestComparison:
     """Requests compared with a reference.
 
-    ``stale``: for each request 1 if its documents have changed since the model was made, else 0; None if today's
-    documents are unknown. ``tolerance`` is by kind (see `stats.drift`).
+    ``stale`` is 1 for each request that changed documents affect (see `CorpusChanges.concerned`), else 0; None if
+    today's documents are unknown. ``tolerance`` maps each kind of quantity to a distance (see `stats.drift`).
     """
 
     requests: Requests
@@ -155,7 +155,7 @@ class RequestComparison:
         return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
-        """Yield the shares of languages and forms, except shares within the tolerance on both sides."""
+        """Yield the shares of languages and forms, except those at most as large as the tolerance on both sides."""
         for what, (now, before) in self._kinds.items():
             for value in sorted({*now, *before} - {""}):
                 ours = self._now([float(one == value) if one else math.nan for one in now])
@@ -254,7 +254,7 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a difference is a drift, and not a harmless decrease, such as of latency."""
+    """Return whether a difference is a drift, but not a harmless decrease, such as a lower latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 

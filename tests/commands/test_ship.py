@@ -78,8 +78,9 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
     client.set_registered_model_alias("handbook", "own", client.create_model_version("handbook", "file:///x").version)
-    with pytest.raises(InputError, match="models:/handbook/3: was not registered by ragsweep ship"):
-        ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--unless-worse", "context_ndcg=.02"])
+    for margin in ([], ["--unless-worse", "context_ndcg=.02"]):
+        with pytest.raises(InputError, match="models:/handbook/3: was not registered by ragsweep ship"):
+            ship([f"{swept}#2", "--name", "handbook", "--alias", "own", *margin])
     client.delete_registered_model_alias("handbook", "own")
     elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
     assert ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--uri", elsewhere]) == 0

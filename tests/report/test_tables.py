@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Run, Summaries, Summary
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.numbers import cell
-from ragsweep.report.tables import evidence_note, headline, results_csv, results_json
+from ragsweep.report.tables import evidence_note, headline, partial_note, results_csv, results_json
 from support.results import changed
 
 NAN = math.nan
@@ -69,6 +70,12 @@ def test_objective_has_a_column_though_no_headline_names_it() -> None:
 )
 def test_cell_is_as_short_as_it_can_be_read(measured: Summary, written: str) -> None:
     assert cell(measured) == written
+
+
+def test_coverage_just_below_the_required_one_is_not_rounded_up_to_it() -> None:
+    known = replace(summary("recall", 0.5), coverage=0.979, reasons={"timed out": 1})
+    few = changed(a_result("top_k=3", "3", known), config={"coverage": 0.98})
+    assert "recall is known for 97.9% of its questions (1 timed out), less than coverage=0.98" in partial_note(few)
 
 
 def test_note_states_the_denominator_and_what_was_left_out() -> None:

@@ -525,6 +525,14 @@ def test_the_luck_of_an_adaptive_search_is_a_lower_bound() -> None:
     assert "at least" in next(luck(replace(found, adaptive=True))).text
 
 
+def test_the_best_mean_is_called_the_lowest_where_less_is_better() -> None:
+    found = judged(*(one_metric(f"c{n}", noisy(0.5, seed=n), direction=False) for n in range(12)))
+    assert f": lowest expected {METRIC}, " in texts(choice_statements(conclude(found)))[0]
+    text = next(luck(found)).text
+    assert text.startswith("The lowest of 12 means is ")
+    assert "too low by about" in text
+
+
 def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:
     results = [one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))]
     found = compare_configs(results, baseline="a")

@@ -77,7 +77,7 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     came = summarise_sweep(ledger, ledger.records("sweep"), labels=labels)
     told = json.loads(parent_run(came, "sweep").files["results.json"])
     shown = printed(came)
-    assert " .73 as judged, becomes .43 by 72 labels a config" in " ".join(" ".join(shown).split())
+    assert " .73 as judged, becomes .43 with at least 72 labels a config" in " ".join(" ".join(shown).split())
     assert [line.split("  ")[0] for line in shown if " -> ." in line] == ["1", "2"]  # the best by the labels first
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
     assert told["result"]["choice"] == "#1 a"

@@ -1,9 +1,10 @@
-"""Statements and files on answers: outcomes by kind of question, effect of context, abstention, and distractors."""
+"""Statements and files about answers: outcomes, the effect of context, abstention, searches, and distractors."""
 
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
@@ -20,13 +21,13 @@ MOST_LINES = 8
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the effect of context on the configs that gain most; nothing if no config answers without context."""
+    """Yield the effect of context on the configs that gain most; nothing without a config to compare with."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
         same = [pair for pair in shown if pair.base is base]
         rule = same[0].success
-        success = f"{rule.metric} {'from' if rule.higher_is_better else 'up to'} {number(rule.threshold)}"
+        success = f"{rule.metric} of {number(rule.threshold)} or {'more' if rule.higher_is_better else 'less'}"
         always = any(pair.effect.always_abstains for pair in same)
         note = " (without context it always abstains, which solves the unanswerable questions and no other)"
         text = f"its effect, where {success} counts as solved, against {rounded(base.name)}{note if always else ''}"
@@ -34,7 +35,8 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
         yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
     if len(pairs) > MOST_LINES:
         hidden = len(pairs) - MOST_LINES
-        yield Statement("", f"and {hidden} configs that gain no more; see quadrants.csv", {"hidden": hidden})
+        text = f"and {counted(hidden, 'more config')} with no larger gain; see quadrants.csv"
+        yield Statement("", text, {"hidden": hidden})
 
 
 def _effect(pair: ContextPair) -> str:
@@ -43,13 +45,13 @@ def _effect(pair: ContextPair) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
     left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
     p = f"p = {effect.p_value:.3f}" if effect.p_value >= 0.001 else "p < .001"
-    by_traffic = f"· {effect.gain:+.0%} of all by traffic " if effect.weights else ""
+    by_traffic = f"· weighted gain {effect.gain:+.0%} " if effect.weights else ""
     questions = f"{counts} of {len(effect.kinds)} questions{left_out}"
     return f"{rounded(pair.result.name)}: {questions} {by_traffic}· helped against hurt: {p}"
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements on answers; nothing without answers.
+    """Yield statements about answers; nothing without answers.
 
     The statements describe thoughts and the effect of context; for a single config, also outcomes, abstention and
     search.
@@ -76,9 +78,9 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield the number of searched questions, by whether they need the corpus.
+    """Yield the number of searched questions among those that need the corpus, and among the others.
 
-    Yields nothing if every question needs the corpus.
+    Yields nothing if every question needs the corpus, or if it is unknown which questions were searched.
     """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
@@ -124,8 +126,8 @@ def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
     if found:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
         text = (
-            f"With a known distractor in the context {found.metric} differs by {change}: {found.questions:,} questions "
-            "have one under some configs only."
+            f"With a known distractor in the context, {found.metric} differs by {change}: {found.questions:,}"
+            " questions have one under some configs only."
         )
         yield Statement("", text, found._asdict())
 

@@ -22,7 +22,7 @@ def artifacts(
     """Return all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
     ``sweep`` contains the facts of the sweep as a whole, or just its name. ``conclusion`` is None for a single config;
-    a conclusion without a comparison is ignored.
+    a conclusion whose ``comparison`` is None is ignored.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None

@@ -19,13 +19,13 @@ WORDS = {
 }
 """Cost metric -> its unit in a sentence."""
 SURE = 0.999
-"""Probability above which a sentence omits the expected loss, and gives only this bound of the probability."""
+"""Probability above which a sentence says only "more than 99.9 %", and omits the expected loss."""
 NOTABLE = 1.5
 """Minimum ratio of two costs that a sentence mentions."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the choice with its gains and caveats, or the reason for no choice; nothing if ``deciding`` is None."""
+    """Yield the choice with its gains and caveats, or why there is none; nothing if ``conclusion.deciding`` is None."""
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")
@@ -36,11 +36,11 @@ def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the choice, its gains over baseline and runner-up, its costs and caveats; or that there is no choice."""
+    """Yield the choice, its gains over baseline and runner-up, its costs and caveats; or that no config is chosen."""
     choice, audits = verdict.choice, conclusion.audits
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
-        text = f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
+        text = f"None: no config is known to be within {_bounds(choice.limits)}; without limits, the best is {highest}."
         yield Statement("", text, {"limits": choice.limits})
         yield from _replaced(verdict)
         return
@@ -74,7 +74,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
     """Yield the configs that refuse all answerable questions, and whether they score higher than the choice.
 
-    If the choice refuses all of them, yield only a statement on the choice.
+    If the choice itself refuses all answerable questions, the only statement is about the choice.
     """
     if row in refusing:
         same = ", as all others do" if len(refusing) == len(verdict.results) else ""
@@ -85,7 +85,7 @@ def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -
         higher = verdict.ranked[other] > verdict.ranked[row]
         mean = score(verdict, float(verdict.means[other]))
         weigh = "set success.unanswerable to the share of unanswerable questions in use"
-        better = f"; refusing scores {mean}, more than the choice: {weigh}" if higher else ""
+        better = f"; refusing scores {mean}, better than the choice: {weigh}" if higher else ""
         text = f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
         yield Statement("", text, {"config": verdict.matrix.configs[other], "refused": refused})
 
@@ -101,17 +101,17 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         if mean == 0 and verdict.matrix.higher_is_better:
             same = f"score {score(verdict, mean)} on every question; change what they share first"
         return Statement("", f"{config}{cheapest}; {verdict.metric} cannot decide: all {configs} {same}.", data)
-    value = score(verdict, mean)
+    value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
         why = f"no config is likely better, and none that loses less than {size(verdict, choice.loss)} is cheaper"
-        why = f"it has the highest expected {verdict.metric}" if row == choice.best else why
+        why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
         found, doubt = _expected(verdict, choice.baseline), _doubt(verdict, row)
         text = f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
         return Statement("", text, {**data, **vars(choice.baseline)})
-    expected = "highest expected" if choice.sacrificed is None else "expected"
+    expected = f"{most} expected" if choice.sacrificed is None else "expected"
     answering = " of the configs that answer" if choice.refusing else ""
     return Statement("", f"{config}: {expected} {verdict.metric}{answering}, {value}{within}.", data)
 
@@ -125,10 +125,10 @@ def _doubt(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
-    """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse."""
+    """Format the choice's probability of being better, its expected gain, and its expected loss if it is worse."""
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
-        return f"better by {gain} in the mean; too few independent questions for a probability"
+        return f"better by {gain} on average; too few independent questions for a probability"
     lost = f"; if wrong, it loses {size(verdict, found.lost)} on average" if found.probability < SURE else ""
     return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
 
@@ -157,7 +157,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs that differ notably (`NOTABLE`) and beyond chance between two configs."""
+    """Yield a statement on the costs that differ notably (`NOTABLE`) and beyond chance between two configs, if any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -187,9 +187,9 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a metric in which the choice is shown worse than the reference.
+    """Describe a metric by which the choice is shown worse than the reference.
 
-    If the choice is the reference, another config is shown better than it in the metric.
+    If the choice is the reference, describe a metric by which another config is shown better.
     """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
@@ -204,7 +204,7 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
     """Warn that the choice's context is longer than another config's."""
     equal = f"; compare at equal length: {' '.join(found.equal)}" if found.equal else ""
     text = (
-        f"Against {name(verdict, other)} context tokens rise from {number(found.tokens_before, '-')} to"
+        f"Against {name(verdict, other)}, context tokens rise from {number(found.tokens_before, '-')} to"
         f" {number(found.tokens_after, '-')} with {' and '.join(found.keys)}, and {verdict.metric} rises with"
         f" length{equal}."
     )
@@ -212,7 +212,7 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
 
 
 def _leg_alone(found: BetterLeg) -> Statement:
-    """Describe the lead of one leg alone over the choice, a hybrid."""
+    """Describe the lead of a single leg over the choice, which is a hybrid."""
     chance = "" if found.shown else "; chance may explain it"
     text = (
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"

@@ -20,13 +20,13 @@ def result_texts(conclusion: SweepConclusion) -> list[str]:
 
 
 def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the result in JSON types: the choice with its figures and its sentence, and the evidence."""
+    """Return the result in JSON types: the choice with its figures and its sentences, and the evidence."""
     sentence, evidence = texts(choice_statements(conclusion)), texts(evidence_statements(conclusion))
     return {**_choice_facts(conclusion), "sentence": " ".join(sentence), "evidence": evidence}
 
 
 def _choice_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the choice in JSON types, with its figures and its expected gains."""
+    """Return the choice in JSON types, with its figures and gains; only its kind and name without a comparison."""
     verdict = conclusion.deciding
     facts: dict[str, Any] = {"kind": conclusion.kind, "choice": conclusion.chosen, "where": conclusion.where}
     if not isinstance(verdict, SweepComparison):

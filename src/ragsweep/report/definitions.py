@@ -1,4 +1,4 @@
-"""Definitions of metrics: the first paragraph of their classes' docstrings."""
+"""Definitions of metrics: the first paragraphs of their classes' docstrings."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,9 +8,9 @@ from ragsweep.core.trust import find_class
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Map each named metric to its class's first docstring paragraph.
+    """Map each of the named metrics to the first paragraph of its class's docstring.
 
-    Metrics without a docstring, and classes that cannot be imported, are omitted.
+    A metric is omitted if no config has it, or if its class cannot be imported or has no docstring.
     """
     nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
     found: dict[str, str] = {}

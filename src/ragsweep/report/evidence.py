@@ -28,7 +28,7 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 
 
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the verdicts on the configs against the reference, the questions needed to show a lead, and rare losses.
+    """Yield the verdicts on the configs, the number of questions that would show a lead, and possible rare losses.
 
     Yields nothing without a comparison, or if all configs have the same score on every question.
     """
@@ -59,7 +59,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
-    """Yield the best configs' differences on each document or question with a dominating weight, and on the others."""
+    """Yield the best configs' differences on each document or question that dominates by weight, and on the rest."""
     sources = dict(zip(*(verdict.results[0].questions[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):
@@ -94,7 +94,7 @@ def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
 
 
 def _needed(verdict: SweepComparison, evidence: SweepEvidence) -> Iterator[Statement]:
-    """Yield the number of questions that would show the choice's unproven lead; nothing if there is no such lead."""
+    """Yield the number of questions that would show the choice's unproven lead; nothing if there is no such number."""
     if evidence.over is not None and (needed := evidence.needed):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
         over = name(verdict, evidence.over)

@@ -32,7 +32,7 @@ PASSED = {
 
 
 def loss_facts(result: Result) -> dict[str, Any]:
-    """Return funnel and fusion audits in plain data, for pages and programs.
+    """Return the funnel and the fusion audits as plain data, for pages and programs.
 
     ``funnel`` is ``stats.funnel.Funnel`` as a dict (None for a result without evidence, or for an older record), with
     ``sentences``; ``audits`` maps each audited metric to ``stats.audits.FusionAudit`` as a dict, with ``sentences``,
@@ -63,7 +63,8 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 def funnel_sentences(found: Funnel) -> Iterator[str]:
     """Yield the effects of changing single stages, the largest gains first, and a sentence on phantom hits.
 
-    A phantom hit is an irrelevant chunk that the reranker puts first with a high score.
+    Effects without a gain are omitted, except those of replacing fusion by a single leg. A phantom hit is an
+    irrelevant chunk that the reranker puts first with a high score.
     """
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])
@@ -80,12 +81,12 @@ def funnel_sentences(found: Funnel) -> Iterator[str]:
 
 def _counterfactual(one: Counterfactual) -> str:
     gain = f"{signed(one.gain)} recall@{one.cutoff}"
-    count = f"{one.recovered:,} evidence{'s' if one.recovered > 1 else ''}"
+    count = f"{counted(one.recovered, 'piece')} of evidence"
     sentences: Mapping[tuple[str, str], str] = {
-        (stages.CHUNKING, "whole"): f"Chunks that have the {count} whole that were split and lost: at most {gain}.",
+        (stages.CHUNKING, "whole"): f"Chunks that kept the {count} whole that were split would bring at most {gain}.",
         (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context: at most {gain}.",
-        (stages.RERANKING, "none"): f"Without the reranker {count} would come back, and {one.dropped:,} go: {gain}.",
-        (stages.BUDGET, "none"): f"Without the budget {count} would stand in the context, too: {gain}.",
+        (stages.RERANKING, "none"): f"Without the reranker, {count} would enter, and {one.dropped:,} leave: {gain}.",
+        (stages.BUDGET, "none"): f"Without the budget, {count} more would be in the context: {gain}.",
     }
     if (one.change, one.to) in sentences:
         return sentences[one.change, one.to]
@@ -98,8 +99,8 @@ def _counterfactual(one: Counterfactual) -> str:
 
 def _demoted(one: Counterfactual) -> str:
     return (
-        f"Fusion demoted {one.recovered:,} that {one.to} had in its first {one.cutoff}, and lifted {one.dropped:,}"
-        f" that it had not: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
+        f"Fusion demoted {counted(one.recovered, 'piece')} that {one.to} had in its first {one.cutoff}, and lifted"
+        f" {one.dropped:,} that it had not: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
     )
 
 
@@ -113,7 +114,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
         f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
         f" {signed(best.high)}]; {best.wins:,} questions gain, {best.losses:,} lose."
         if not math.isnan(best.low)
-        else f"The fusion against its best leg, {best.leg}: {signed(best.difference)}, of too few questions to judge."
+        else f"The fusion against its best leg, {best.leg}: {signed(best.difference)}, on too few questions to judge."
     )
     yield (
         f"The best leg of each question would have {number(audit.oracle)}, {signed(audit.oracle - audit.hybrid)}"
@@ -137,7 +138,7 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
 
 
 def degraded_statements(found: DegradedSlices | None) -> Iterator[Statement]:
-    """Yield a sentence on each slice where a leg alone is better than the config; nothing for None."""
+    """Yield a sentence on each slice where a leg alone is notably better than the config; nothing for None."""
     if found:
         for one in found.slices:
             yield Statement("", slice_sentence(found.metric, one, short(found.config)), vars(one))

@@ -1,4 +1,4 @@
-"""The Pareto front of several metrics."""
+"""The Pareto front of several metrics, as statements and as CSV."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,21 +10,21 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table, rank_results
 
 MOST = 10
-"""Maximum number of a front's configs on the terminal; the file has all."""
+"""Maximum number of configs of a front on the terminal; the file has all of them."""
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
-    """Yield the front of a sweep of ``configs`` configs, best by the first metric first; nothing with one metric."""
+    """Yield the front of a sweep of ``configs`` configs, ordered by the first metric; nothing for a single metric."""
     if len(metrics) < 2:
         return
     if not front:
-        yield Statement("front", f"no config has all of {', '.join(metrics)}, and is within the constraints")
+        yield Statement("front", f"no config has all of {', '.join(metrics)} and is within the constraints")
         return
     ordered = rank_results(front, metrics[0])
     twins = Counter(_values(result.summaries, metrics) for result in ordered)
     shown = list({_values(result.summaries, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
-    text = f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
+    text = f"of {configs} configs, {one} beaten by no other in {' and '.join(metrics)} at once"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
     cells = [[cell(result.summaries.metrics[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]

@@ -16,13 +16,14 @@ def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
     """Describe how often the holdout was used, and warn about too many ``configs``; nothing if it was not used."""
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
-        many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""
+        way = "choose among them on the tune questions"
+        many = f" {configs:,} configs are too many for the holdout: {way}." if configs > SHORT_LIST else ""
         text = f"The holdout was used {times}; each use that leads to a choice makes the next one less reliable.{many}"
         yield Statement("", text, {"views": views, "configs": configs})
 
 
 def gap_line(gap: Gap | None) -> Iterator[Statement]:
-    """Describe how much of the best tune config's lead remains on the holdout; nothing if unknown."""
+    """Describe how much of the lead on the tune questions remains on the holdout; nothing if ``gap`` is None."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))

@@ -1,4 +1,4 @@
-"""The line printed when an answer arrives: latency, whether the corpus was searched, keywords found."""
+"""The line printed when an answer arrives: latency, search, the failure or the keywords found, and the question."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ LONGEST = 60
 
 
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
-    """Return a function that describes the result of a request, an Answer or a Response, on one line.
+    """Return a function that describes a request and its result (an Answer or a Response) on one line.
 
     Keywords are matched as in the config's metric ``keyword_coverage`` or, without it, as whole words.
     """

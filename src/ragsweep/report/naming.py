@@ -1,4 +1,4 @@
-"""Short names of configs, by the settings that vary among them."""
+"""Short names of configs, made of the settings that vary among them."""
 
 import math
 import re
@@ -100,7 +100,7 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Round a name's numbers, and shorten a long name: after a whole setting if numbered (#3), else in the middle."""
+    """Round a name's numbers, and shorten a long name: a numbered one after a whole setting, others in the middle."""
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."

@@ -26,7 +26,7 @@ def cell(summary: Summary | None) -> str:
 def number(value: float, unit: str = "") -> str:
     """Format a number briefly: a share (at most 1, no unit) with two decimals and no leading zero, an amount rounded.
 
-    NaN is ``-``, and a number rounded to zero has no sign.
+    NaN is ``-``, and a share that is rounded to zero has no sign.
     """
     if math.isnan(value):
         return NOT_MEASURED
@@ -50,7 +50,7 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the number of decimals, at least ``digits``, with which a number other than 0 is not rounded to 0."""
+    """Return the number of decimals, at least ``digits``, that keep a number above `ROUNDING` from becoming 0."""
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits
@@ -62,7 +62,7 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
-    """Format a difference with its interval, if its ends are finite: ``+.045 [-.010, +.100]``."""
+    """Format a difference, with its interval if the ends are finite: ``+.045 [-.010, +.100]``."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return signed(value, unit)
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
@@ -77,7 +77,7 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
 
 
 def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
-    """Format a difference with its interval, or a ratio from logarithms."""
+    """Format a difference with its interval or, with ``ratios``, a ratio from logarithms."""
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
 
 

@@ -7,15 +7,15 @@ from ragsweep.core.results import Result, Summary
 from ragsweep.core.secrets import Secrets
 
 PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
-"""Returns the chat messages (role, content) for a question's id and the names of the chunks in its context."""
+"""Takes a question's id and the names of the chunks in its context; returns the chat messages (role, content)."""
 
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content that records lack: secrets to mask, texts of chunks by name, prompts of a config, and evidence."""
+    """Page content that records lack: secrets to mask, the texts of chunks, the prompts of a config, and evidence."""
 
     secrets: Secrets = field(default_factory=Secrets)
-    chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
+    chunk: Callable[[str], str] | None = None  # text by name; None if the corpus is missing or has changed
     prompts: Callable[[Result], PromptReader | None] = lambda _: None
     evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by question id
 

@@ -18,7 +18,7 @@ class PairRows(NamedTuple):
 
     metrics: list[Row]
     slices: list[Row]  # one per metric and value of a label
-    questions: list[Row]  # one per metric and question whose score differs, most helped first
+    questions: list[Row]  # one per metric and question whose score differs; for each metric, most helped first
 
 
 def pair_rows(conclusion: PairConclusion) -> PairRows:
@@ -39,8 +39,9 @@ def pair_warnings(conclusion: PairConclusion) -> list[str]:
     if count > 1:
         warnings.append(f"they differ in {count} factors: the effect of each is not identified")
     if not count:
-        kind = "is one and the same" if before.run.signature == after.run.signature else "differs in no parameter"
-        warnings.append(f"the config of both {kind}: a difference is chance, or due to what no parameter states")
+        same = before.run.signature == after.run.signature
+        kind = "both are one and the same config" if same else "the configs differ in no parameter"
+        warnings.append(f"{kind}: a difference is due to chance, or to something that is not a parameter")
     if conclusion.redefined:
         warnings.append(f"not measured in the same way in both: {', '.join(conclusion.redefined)}")
     return warnings
@@ -82,7 +83,7 @@ def _metric_row(one: PairMetric) -> Row:
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     """Return the intervals of the difference and of the ratio.
 
-    With ``ratios`` the difference has no interval (NaN), otherwise there is no ratio (None).
+    With ``ratios``, the difference has no interval (NaN); otherwise, there is no ratio (None).
     """
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
@@ -98,7 +99,7 @@ def _disagreement(found: Differences, row: int, difference: float) -> str:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference corrected by labels, and its verdict; NaN if the metric has no correction."""
+    """Return a metric's difference as corrected by labels, and the verdict on it; NaN without a correction."""
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}

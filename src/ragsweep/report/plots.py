@@ -1,4 +1,4 @@
-"""Charts of a sweep as PNG and SVG: points with 95 % intervals, one panel per metric or group, one line per config."""
+"""Charts of a sweep as PNG and SVG: metrics by config or group, differences from the reference, abstention curves."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
 MOST_CONFIGS = 20
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # from the same palette
-ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
+ABSTENTION = "Token F1 by share of questions answered. Dot: the best threshold in hindsight. End: the generator's own."
 DIFFERENCES = (
-    "Bar: 95 % interval; all hold together. Full: shown worse than no other config. Hollow: shown worse than"
-    " one. Diamond: the choice."
+    "Bar: simultaneous 95 % interval. Full: shown worse than no other config. Hollow: shown worse than another."
+    " Diamond: the choice."
 )
 RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
 MOST_TICKS = 8
@@ -100,9 +100,9 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Plot the mean token F1 over the share of questions answered, the most confident first, one line per config.
+    """Plot the mean token F1 over the share of questions answered, the most confident first: one curve per config.
 
-    A line is flat between its points, because questions of equal support are answered together. At most five configs,
+    A curve is flat between its points, because questions of equal support are answered together. At most five configs,
     those with the best score in hindsight, are shown.
     """
     from matplotlib.figure import Figure
@@ -177,7 +177,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 
 
 def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
-    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x; ``sign``: -1 for a negated axis."""
+    """Return the ticks of a logarithmic axis and their labels (``0.8x``); ``sign`` is -1 for a negated axis."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)

@@ -1,4 +1,4 @@
-"""The progress of running stages: bars on a terminal, occasional lines in a log, one line at the end."""
+"""The progress of running stages: bars on a terminal, occasional lines in a log, and a line after a long stage."""
 
 from __future__ import annotations
 

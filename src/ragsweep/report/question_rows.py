@@ -20,7 +20,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
     """Serialise the table of a config's questions as JSON; NaN becomes null.
 
     ``chunk`` returns the text of the chunk with a given name. The first 500 characters of each text are written, or
-    fewer if there are many chunks; only the names if ``chunk`` is None.
+    fewer if there are many chunks. If ``chunk`` is None, only the names are written.
     """
     words = [result.questions.words_of(n) for n in range(result.questions.rows)]
     reasons = [[f"{name}: {text}" for name, text in one.items()] for one in words]

@@ -14,7 +14,7 @@ MOST_NAMED = 12
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Return a race's savings as facts of the sweep; empty if no config was dropped."""
+    """Return a race's rule, guarantee and savings as facts of the sweep; empty if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}
@@ -23,7 +23,7 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def race_numbers(results: Sequence[Result]) -> dict[str, float]:
-    """Return a race's known savings as metrics of the parent run; empty if no config was dropped."""
+    """Return a race's known savings as metrics of the MLflow parent run; empty if no config was dropped."""
     amounts = _amounts(results) if dropped(results) else {}
     return {f"race/{name}": value for name, value in amounts.items() if math.isfinite(value)}
 
@@ -34,20 +34,20 @@ def _amounts(results: Sequence[Result]) -> dict[str, float]:
 
 
 def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the dropped configs, the savings, and the guarantee; nothing if none was dropped."""
+    """Yield the dropped configs, the savings, and the guarantee; nothing if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return
     for result in gone[:MOST_NAMED]:
         asked, of, ahead = (result.run.race[key] for key in ("asked", "of", "ahead"))
-        behind = f"; the best is ahead by {number(ahead)} at least" if math.isfinite(ahead) else ""
+        behind = f"; the best is ahead by at least {number(ahead)}" if math.isfinite(ahead) else ""
         yield Statement(
             "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.run.race
         )
     if hidden := len(gone[MOST_NAMED:]):
         yield Statement("", f"and {hidden} more; see results.csv", {"hidden": hidden})
     found, currency = saved(results), (gone[0].run.config.get("prices") or {}).get("currency", "")
-    cost = "; none of them is a call to a service, so that it saved no money"
+    cost = ", but no calls to services and so no money"
     if found.needed:
         known = found.money and math.isfinite(found.money)
         money = f" and {currency} {found.money:.2f}".replace("  ", " ") if known else ""

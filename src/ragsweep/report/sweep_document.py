@@ -43,7 +43,8 @@ def _limits(conclusion: SweepConclusion) -> Iterator[Statement]:
 def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Document:
     """Build the document that ends a sweep: the table, notes, conclusions and next steps.
 
-    ``width``: of the tables, in characters. ``by``: a label; the table is repeated for each of its values.
+    ``width`` is the width of the tables, in characters. ``by`` is a label; a second table has the deciding metric for
+    each of its values.
     """
     blocks, shown = list[Block](), report.shown
     if shown:

@@ -30,5 +30,5 @@ class SweepReport:
 
     @property
     def shown(self) -> list[Result]:
-        """The results without configs dropped by a race."""
+        """The results, except those of configs that a race dropped."""
         return [result for result in self.results if result.run.state != DROPPED]

@@ -1,4 +1,4 @@
-"""The configs of a sweep as one table: parameters, metrics, difference from the baseline; best first."""
+"""Tables of a sweep: its configs, best on top, with parameters, metrics and differences; and a metric by slice."""
 
 import math
 import re
@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield the numbers of omitted rows and columns, and commands to show them; ``sweep``: a sweep's reference."""
+        """Yield how much is omitted, with commands to show it; ``sweep`` is the sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -73,7 +73,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result], most: int = 6) -> str:
-    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with more than ``most`` values only by its name."""
+    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with more than ``most`` values is only named."""
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
@@ -94,8 +94,9 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. If the table is too wide, all headings are shortened; then intervals and then metrics are omitted, the
-    last metric first, but never of an objective or the deciding metric; finally, one column joins the parameters.
+    have a row. If the table is too wide, all headings are shortened. Then intervals, and then whole columns of metrics,
+    are omitted from the last metric to the first; the objectives and the deciding metric keep both. Columns about
+    answers are omitted late, and those of judged metrics last. Finally, one column joins the parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -137,7 +138,7 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make a table of a metric by slice: a row per scored value of a label, a column per config.
+    """Make a table of a metric by slice: a row per value of a label with scored questions, a column per config.
 
     ``order``: the configs' numbers, as texts. Intervals are omitted if the table would be wider than ``width``.
     """
@@ -232,7 +233,7 @@ def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, n
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
-    """Format a metric for each config; with human labels, as judged and as corrected."""
+    """Format a metric for each config: as judged and, if human labels correct it, as corrected."""
     cells = [cell(result.summaries.metrics.get(metric)) for result in shown]
     if found is None or metric not in found.corrections:
         return cells

@@ -1,4 +1,4 @@
-"""Rows as JSON and CSV, and a sweep as one JSON and one CSV; ``docs/results.md`` describes the formats."""
+"""Rows as JSON and CSV, and a sweep as one file of each format; ``docs/results.md`` describes the files."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV; text that a spreadsheet would run as a formula is quoted."""
+    """Write rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe in front."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -72,8 +72,9 @@ def partial_note(result: Result) -> str:
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
-    others = f", and {counted(len(below) - 1, 'other metric')} of too few" if len(below) > 1 else ""
-    fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions ({why}), coverage={least:g}{bounds}{others}"
+    others = f", and {counted(len(below) - 1, 'other metric')} for too few" if len(below) > 1 else ""
+    share = f"{100 * worst.coverage:.3g}% of its questions ({why})"
+    fact = f"{worst.name} is known for {share}, less than coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
     return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"
 
@@ -130,8 +131,8 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     """Write one line per config: swept parameters as ``params.<name>``, and five columns per metric.
 
     The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
-    empty if not measured. ``weighted``, present only if the questions have weights, describes these. Text that a
-    spreadsheet would run as a formula is quoted.
+    they are empty if the metric was not measured. The column ``weighted`` describes the weights of the questions; it is
+    absent if there are none. A text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -173,7 +174,7 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 
 def _strict(value: Any) -> Any:
-    """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python numbers, others to text."""
+    """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python numbers, other types to text."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
-"""Sentences on targets: each missed target of one config, or the number of targets that each of several meets."""
+"""Sentences on targets: each missed target of one config, or the number of targets met by each of several configs."""
 
 from collections.abc import Iterator, Sequence
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summaries
 from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
 from ragsweep.report.document import Statement
@@ -42,7 +43,8 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
         text = f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
         yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0].summaries)})
     if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
-        yield Statement("", f"and {hidden} configs that meet no more; see results.json", {"hidden": hidden})
+        text = f"and {counted(hidden, 'more config')} with no more targets met; see results.json"
+        yield Statement("", text, {"hidden": hidden})
 
 
 def _counts(summaries: Summaries) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Terminal output of a command: the plan, progress, one line per job, the comparison, the location of the results."""
+"""Terminal output of a command: the plan, progress, one line per job, sentences, tables, and next steps."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _expected(plan: Plan) -> str:
         return known
     if not plan.total.seconds:
         return "time unknown: nothing like it has run on this machine yet"
-    return f"{known}, and what has never run on this machine: {', '.join(plan.unmeasured)}"
+    return f"{known}, plus what has never run on this machine: {', '.join(plan.unmeasured)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:

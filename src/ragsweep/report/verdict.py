@@ -36,7 +36,7 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe each metric's correction by human labels, for the config that changes most; list uncorrected metrics."""
+    """Describe each metric's correction by human labels, for the config that changes most; name uncorrected metrics."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
@@ -46,8 +46,9 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
         means = (score(verdict, float(mean)) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         text = (
-            f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} by {found.labels} labels a"
-            f" config; its difference from {name(verdict, verdict.reference)}, {judged}, becomes {now}{note}."
+            f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} with at least"
+            f" {found.labels} labels a config; its difference from {name(verdict, verdict.reference)}, {judged},"
+            f" becomes {now}{note}."
         )
         yield Statement("", text, {"metric": metric, "labels": found.labels, "mean": float(found.means[row])})
     for metric, why in verdict.uncorrected.items():
@@ -55,16 +56,17 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the highest mean: a lower bound if these questions also guided a search.
+    """Describe the selection bias of the best mean: a lower bound if these questions also guided a search.
 
     Yields nothing without a bias.
     """
     bias = verdict.selection_bias
-    highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
-    if bias.optimism > ROUNDING and value != highest:  # false for NaN
+    best, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
+    if bias.optimism > ROUNDING and value != best:  # false for NaN
         lucky = score(verdict, bias.optimism, fine=True)
-        text = f"The highest of {len(verdict.matrix.configs)} means is {highest}, too high by"
-        end = f"about {lucky}, because it was chosen as the highest; expect {value} on new questions."
+        most, end = ("highest", "high") if verdict.matrix.higher_is_better else ("lowest", "low")
+        text = f"The {most} of {len(verdict.matrix.configs)} means is {best}, too {end} by"
+        end = f"about {lucky}, because it was chosen as the {most}; expect {value} on new questions."
         if verdict.adaptive:
             end = f"{lucky} at least: the same questions chose which settings were tried."
         yield Statement("", f"{text} {end}", {"optimism": bias.optimism, "expected": bias.crossfitted})
@@ -183,7 +185,7 @@ def between(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 
 def size(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a difference of the comparison as `distance` does."""
+    """Format the size of a difference in the comparison's unit, as `distance` does."""
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 

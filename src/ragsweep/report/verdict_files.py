@@ -71,7 +71,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Write one line per metric and config: the difference from the reference, and the verdict."""
+    """Write one line per metric and config: the difference from the reference; for the deciding metric, a verdict."""
     rows = [
         [
             *row,
@@ -133,9 +133,9 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
     ]
     ratios, reference = verdict.differences.ratios, verdict.matrix.configs[verdict.reference]
     legend = (
-        f"{'Ratios' if ratios else 'Differences'} to {reference},{'' if ratios else ' better is positive;'} 95 %"
-        " intervals, all together. P(better): posterior probability of a better mean than its. p: paired randomisation,"
-        " after Holm. May be best: shown worse than no other config."
+        f"{'Ratios to' if ratios else 'Differences from'} {reference}{'' if ratios else ' (positive is better)'}, with"
+        " simultaneous 95 % intervals. P(better): posterior probability that the mean is better than that of"
+        f" {reference}. p: paired randomisation test, corrected by Holm. May be best: shown worse than no other config."
     )
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),

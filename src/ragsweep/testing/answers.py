@@ -75,7 +75,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
     ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
     ("conversational", _CHAT, Answer("You are welcome."), ()),
 )
-"""The kind of answer, the question, the answer, and the passages of its context."""
+"""Each row: the kind of answer, the question, the answer, and the passages of its context."""
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
@@ -94,7 +94,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Map a metric's name to its judgements, one per answer; failed or incomplete answers only get a reason."""
+    """Map a metric's name to its judgements, one per answer; failed or incomplete cases only get a reason."""
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
     cases = [

@@ -13,7 +13,7 @@ CHUNKS = 40
 
 
 def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
-    """Draw rankings of random lengths, with ties, some of them empty."""
+    """Draw rankings with ties and of random lengths; some are empty."""
     chance = np.random.default_rng(seed)
     positions = np.stack([chance.permutation(CHUNKS)[:depth] for _ in range(questions)])
     lengths = chance.integers(0, depth + 1, questions)

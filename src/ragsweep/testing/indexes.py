@@ -41,7 +41,7 @@ class VectorIndexContract(RankingContract):
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:
-        """Check read-only vectors, such as a memory-mapped file."""
+        """Check read-only vectors, such as those of a memory-mapped file."""
         part, vectors = self.part(), self.chunks()
         vectors.flags.writeable = False
         rankings = part.search(part.build(vectors), vectors, self.queries(), 10)

@@ -89,10 +89,10 @@ class MetricContract(Contract):
     def test_attributes_are_complete(self) -> None:
         """Check needs, unit, direction, bounds, quantile, and the name, which MLflow must accept."""
         lowest, highest = self.metric.bounds
-        assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
+        assert self.metric.name, "the metric has an empty name; set name in its class"
         assert set("@[]{}").isdisjoint(self.metric.name)
         assert isinstance(self.metric.needs, tuple)
-        assert set(self.metric.needs) <= NEEDS, f"needs names any of {', '.join(sorted(NEEDS))}"
+        assert set(self.metric.needs) <= NEEDS, f"needs may only contain {', '.join(sorted(NEEDS))}"
         assert isinstance(self.metric.unit, str)
         assert self.metric.higher_is_better in (True, False, None)
         assert lowest is None or highest is None or lowest < highest
@@ -122,7 +122,7 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """Check that a failed answer has no score, with the failure as reason, for at least one question."""
+        """Check that at least one failed answer has no score, and its failure as the reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]

@@ -32,7 +32,7 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
 
 
 def assert_equal(actual: Rankings, expected: Rankings) -> None:
-    """Check that two rankings agree, scores to a relative 1e-6."""
+    """Check that two rankings have equal positions, and scores equal to a relative 1e-6."""
     np.testing.assert_array_equal(actual.positions, expected.positions)
     np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-6)
 
@@ -42,7 +42,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
     assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
     for name, array in arrays.items():
         assert isinstance(name, str), f"arrays are named by strings, not {name!r}"
-        assert isinstance(array, np.ndarray), f"{name} is no array but {type(array).__name__}"
+        assert isinstance(array, np.ndarray), f"{name} is not an array but of type {type(array).__name__}"
         assert not array.dtype.hasobject, f"{name} holds Python objects, which only pickle could store"
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **dict(arrays))
@@ -80,7 +80,7 @@ class RankingContract(Contract, ABC):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """Check an empty batch, whose result has no rows but the requested depth."""
+        """Check an empty batch, whose result has no rows, but as many columns as the depth."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:

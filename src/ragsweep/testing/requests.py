@@ -19,5 +19,5 @@ def collect(
         results[number] = result
 
     method(requests, done)
-    assert set(results) == set(range(len(requests))), "not every request has a result, or others have"
+    assert set(results) == set(range(len(requests))), "every request, and no other number, needs a result"
     return [results[number] for number in range(len(requests))]

@@ -75,7 +75,7 @@ class ReadingRerankerContract(RerankerContract):
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """Check scores of chunks read in advance, and that a chunk has the same vectors in any batch."""
+        """Check the scores of chunks read in advance, and that a chunk is read alike in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -1,4 +1,4 @@
-"""The contract of a retriever by text, as tests: ``class TestMine(TextRetrieverContract): part = Mine``."""
+"""The contracts of text retrievers, as tests: ``class TestMine(TextRetrieverContract): part = Mine``."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -27,7 +27,7 @@ class TextRetrieverContract(RankingContract):
     part: Callable[[], TextRetriever]
 
     def chunks(self) -> tuple[str, ...]:
-        """Return texts with repetitions, blank ones and letters with diacritics."""
+        """Return texts: some are repeated, some are blank, and one has letters with diacritics."""
         return TEXTS
 
     def queries(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from ragsweep_serving.bundle import changed_part, write_bundle
 from ragsweep_serving.reference import write_reference
 
 SERVED = ("chunker", "retriever", "reranker", "query", "router", "llm", "prices")
-"""Keys of a config whose parts answer a question."""
+"""Keys of a config that a served model uses."""
 
 UNSERVED = frozenset({
     "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
@@ -51,9 +51,9 @@ UNSERVED = frozenset({
 PACKAGES = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving, optuna_sweeper)]
 """The packages that a model contains: the served code and the packages of this project that it imports."""
 
-_ABOUT = """Register an evaluated config as a model in MLflow. The model contains its chunks and indexes, so nothing is
-embedded again, and it runs on a machine without the store. With --alias the alias moves to the new version if the
-gate passes against the version that has it now."""
+_ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
+chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
+if the gate passes against the version that has it now."""
 
 
 def ship(arguments: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def ship(arguments: Sequence[str]) -> int:
     if not 0 <= options.trace_sample <= 1:
         raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
-        raise ConfigError("--unless-worse: guards an alias; specify it with --alias champion")
+        raise ConfigError("--unless-worse: guards an alias, but none is given; add --alias NAME")
     if not re.fullmatch(r"[\w .-]+", options.name):
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; use letters, digits, "-", "_" and "."')
     found = find_run(options.path, options.run)
@@ -110,14 +110,14 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
-    """Decide whether the config may take the alias of another version."""
+    """Decide by the gate whether the config may take the alias of another version."""
+    if not (before := champion.tags.get(CONFIG)):
+        fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
+        raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")
     if not margins:
         metric = (*objectives(found.result.run.config), "METRIC")[0]
         way = f"set the largest acceptable loss, such as --unless-worse {metric}=.02"
         raise ConfigError(f"--alias: {champion.uri} already has it; {way}")
-    if not (before := champion.tags.get(CONFIG)):
-        fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
-        raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")
     try:
         baseline = find_run(path, before)
     except InputError:
@@ -138,7 +138,7 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found}: is an external system, which serves itself; ship a config of system=pipeline")
+        raise InputError(f"{found}: is an external system, which serves itself; ship a config with system=pipeline")
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:
@@ -146,7 +146,10 @@ def _files(
         raise InputError(f"{found}: {fact}; restore it, or run the config again and ship that run")
     if dataset.excluded:
         fact = "it was evaluated without the queries' own documents, which a served model would find"
-        raise InputError(f"{found}: dataset.exclude_self=true: {fact}; run the config again without it, and ship that")
+        raise InputError(
+            f"{found}: dataset.exclude_self=true: {fact}; run the config again with"
+            " dataset.exclude_self=false, and ship that run"
+        )
     graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
     for index in indexes:
@@ -184,8 +187,8 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
     try:
         graph = build_graph(builder, config, corpus)
         if part := changed_part(graph, found.result.run.addresses):
-            why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
-            raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
+            why = "its code, weights or settings, or ragsweep itself, have changed since the evaluation"
+            raise InputError(f"{found}: {part}: {why}; run the config again, and ship that run")
         # Equal addresses prove that these texts were evaluated as they are: asterisks in them do not mask a secret.
         proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
     except RagsweepError as caught:
@@ -193,9 +196,9 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
     for key, text in leaves({key: config[key] for key in SERVED}):
         if MASK in str(text) and text not in proved:
             raise InputError(
-                f"{found}: {key}: a secret or a value of the environment (the ledger has {text}) is never written to a"
-                " bundle; write a name or an address into the config, and a key into the variable of key_env; run the"
-                " config again, and ship that"
+                f"{found}: {key}: its value is masked in the ledger ({text}), and a bundle contains no secret and no"
+                " value of an environment variable; write a name or an address into the config, and a key into the"
+                " variable that key_env names; then run the config again, and ship that run"
             )
     if fault:
         raise fault
@@ -212,8 +215,8 @@ def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
 def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
     """Pin the requirements of a shipped config to the installed versions.
 
-    These are the requirements of ragsweep (MLflow among them) except UNSERVED, the libraries of the indexes, and the
-    optional libraries in ``facts``, the names of libraries whose version a part depends on.
+    These are the requirements of ragsweep without UNSERVED, the libraries that the indexes require, and those optional
+    libraries of ragsweep that ``facts`` contains: the names of the libraries on whose version a part depends.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

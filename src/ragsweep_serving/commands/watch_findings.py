@@ -22,7 +22,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold for one measure; ``kind`` is max or min, ``outcome`` is empty until it is decided."""
+    """The threshold for one measure; ``kind`` is max or min, ``outcome`` is empty until the threshold is decided."""
 
     name: str
     bound: float
@@ -97,11 +97,11 @@ def write_prometheus(found: Watch, path: Path) -> None:
         before.labels(**labels, number=name).set(one.before)
         for end in ("low", "high"):
             bound.labels(**labels, number=name, end=end).set(getattr(one, end))
-    alarm = gauge("alarm", "1 where a drift is shown", "quantity")
+    alarm = gauge("alarm", "1 if the drift is an alarm, else 0", "quantity")
     for drift in found.drifts:
         alarm.labels(**labels, quantity=drift.name).set(float(drift.verdict == DRIFT and is_alarm(drift)))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(path), registry)
     except OSError as fault:
-        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
+        raise InputError(f"{path}: cannot be written: {fault.strerror}; choose another file") from None

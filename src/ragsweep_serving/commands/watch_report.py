@@ -22,9 +22,10 @@ from ragsweep_serving.watching import Measure, is_alarm
 FORMAT = "ragsweep.watch/1"
 _OF_QUESTIONS = (watching.LANGUAGE, watching.FORM, watching.UNKNOWN_WORDS, watching.TOP_SCORE, watching.GAP)
 LEGEND = (
-    "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
-    " simultaneous 95 % intervals, with requests of equal words as one. DRIFT: the interval lies beyond the tolerance;"
-    " same: within it; less: a decrease beyond it, which is no alarm; unclear: too few questions."
+    "Scores and times are medians. A pair is a request and an evaluated question; 50 % of pairs is no change. In"
+    " brackets: 95 % intervals, simultaneous over all quantities and --looks; requests with the same words are one"
+    " cluster. DRIFT: the interval lies beyond the tolerance; same: within it; less: a decrease beyond it, which is no"
+    " alarm; unclear: too few questions."
 )
 
 
@@ -47,8 +48,8 @@ def _head(found: Watch) -> Iterator[Statement]:
     if found.skipped:
         yield Statement("skipped", describe_skipped(found.skipped), found.skipped)
     if found.changes is not None:
-        text = f"{found.changes} since the model was made" if found.changes else "as the documents are"
-        yield Statement("index", text)
+        what = found.changes if found.changes else "no document differs"
+        yield Statement("index", f"{what} since the model was made")
 
 
 def _quantities(found: Watch) -> Iterator[Block]:
@@ -146,12 +147,13 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[Statement]:
-    """Yield one statement per finding, or one that there is no trace."""
+    """Yield one statement per finding, or a single one that there is no trace."""
     if not found.requests.traces:
         yield Statement(
             "",
             "There is no trace. The served process sends traces if its MLFLOW_TRACKING_URI names this database or"
-            " server; they arrive within seconds. --since 30d includes older ones.",
+            " server and the model was not shipped with --trace-sample 0; they arrive within seconds. An earlier"
+            " --since includes older ones.",
         )
         return
     for drift in found.alarms:
@@ -181,7 +183,7 @@ def _undecided(found: Watch) -> Iterator[Statement]:
         text = f"Unclear with {asked} and {evaluated} evaluated: {of}; a drift may be unseen."
         yield Statement("", text, {"unclear": unclear, "comparisons": len(found.drifts)})
     if found.decision == "too few":
-        yield Statement("", "The requests are too few to decide.")
+        yield Statement("", "The requests are too few to decide; wait for more, or include older ones with --since.")
 
 
 def _interval(one: Measure) -> str:

@@ -207,6 +207,13 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
     assert all(one["note"].startswith("Best in sample: ") for one in curves["options"])
 
 
+def test_a_curve_over_few_documents_is_not_cross_validated() -> None:
+    rows = [_shaken(config(0.01 * n, 1, top_k=f"{n}"), n) for n in (1, 2, 3)]
+    few = [changed(one, questions=changed_table(one, {"source": [f"d{n % 3}" for n in range(COUNT)]})) for one in rows]
+    (curves,) = section(pages.page(source(few)), "effects")
+    assert "Too few independent questions for cross-validation. The mean" in curves["options"][0]["note"]
+
+
 def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers() -> None:
     results = [config(0, 1, **{"retriever.index.m": m, "retriever.index.ef": ef}) for m, ef in
                (("4", "10"), ("16", "10"), ("8", "10"), ("16", "40"), ("16", "20"))]  # fmt: skip

@@ -46,7 +46,7 @@ def test_each_evidence_is_counted_once_at_the_stage_that_lost_it() -> None:
 
 def test_changes_of_stages_and_phantom_hits_are_named() -> None:
     _, _, changes, phantoms = section(document(), "losses")
-    assert "Fusion demoted 9 that b had in its first 2" in changes["rows"][0][1]
+    assert "Fusion demoted 9 pieces that b had in its first 2" in changes["rows"][0][1]
     assert {row[0][:2] for row in phantoms["rows"]} == {"#1", "#2"}
     assert {row[3] for row in phantoms["rows"]} == {"2.0"}  # above the usual score of relevant first chunks
 
@@ -100,4 +100,4 @@ def test_texts_of_chunks_are_on_the_page_once_and_cut_with_a_note(monkeypatch: p
     (cut,) = section(pages.page(source(results, texts=texts)), "questions")
     assert (len(cut["texts"]), cut["leftOut"][:27]) == (3, "The texts of 77 chunks are ")
     (without,) = section(pages.page(source(results)), "questions")
-    assert (without["texts"], "not there" in without["leftOut"]) == ([], True)
+    assert (without["texts"], "corpus is missing" in without["leftOut"]) == ([], True)

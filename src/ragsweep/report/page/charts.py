@@ -46,7 +46,7 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: configs with symbols."""
+    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: the configs' roles."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -86,7 +86,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
     """Plot the difference of each config from the reference, best on top; the ``choice`` is a diamond.
 
-    ``changes``: config name -> its one change from the baseline, for a tornado chart with the largest effect on top.
+    ``changes``: config name -> its one change from the reference, for a tornado chart with the largest effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs
     sign = 1.0 if verdict.matrix.higher_is_better else -1.0

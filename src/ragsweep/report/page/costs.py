@@ -1,4 +1,4 @@
-"""Cost and quality of indexes and embedders: recall, time per question, and build time."""
+"""The quality and the cost of indexes and embedders: recall, time per question, and build time."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ INDEX = (
 )
 EMBEDDER = (
     "Configs that differ in the embedder only. Bars are 95 % intervals. Question: median milliseconds to embed one"
-    " question and to search for it, added up. Build: seconds to embed the corpus, once; of vectors that were in the"
-    " store, as they were measured when they were made."
+    " question and to search for it, added up. Build: seconds to embed the corpus, once; for vectors from the store, as"
+    " measured when they were made."
 )
 
 
@@ -50,7 +50,7 @@ class CostPanel:
 def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     """Yield the charts of the indexes and embedders that were swept.
 
-    ``best_first``: the configs, best by ``metric`` first; ``keys``: the varying settings, in sweep order.
+    ``best_first`` are the configs in order of ``metric``, ``keys`` the varying settings in the order of the sweep.
     """
     yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
     yield from _embedder_items(best_first, metric)
@@ -147,7 +147,7 @@ def _total(amounts: Iterator[float]) -> float:
 
 
 def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
-    """Plot panels below each other over the same values: lines over numbers, labelled points over options."""
+    """Stack panels that share an x axis: lines if its values are numbers, labelled points if they are options."""
     numbers = read_numbers(values)
     x: list[Any] = [literal(short(value)) for value in values] if numbers is None else [*numbers]
     axis: Figure = (

@@ -1,4 +1,4 @@
-"""The effect of one swept parameter: the mean of each value, with an interval, and the values that may be the best."""
+"""The effects of swept parameters: the mean of each value and whether it may be the best, or one point per config."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
-    means differ in nothing else. Any other numeric parameter has a cloud; the rest have no effect to show.
+    means differ in nothing else. Any other numeric parameter has a cloud; other parameters are omitted.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -48,7 +48,7 @@ def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in the number ``key``, with at least 3 values, the best config's group first."""
+    """Group configs that differ only in ``key``, a number with at least 3 values; the group of the best is first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):

@@ -94,7 +94,7 @@ def _result(report: SweepReport) -> Iterator[Block]:
 
 
 def _quality(view: PageView) -> Iterator[Block]:
-    """Yield a scatter of quality for each cost that varies."""
+    """Yield a scatter plot of quality against each cost that varies."""
     options = []
     for cost, words in WORDS.items():
         scored = (one.summaries.metrics for one in view.best_first if is_known(one, view.metric))
@@ -201,7 +201,7 @@ def _history(view: PageView) -> Iterator[Block]:
         return
     note = (
         f"The best config of each sweep on these questions, by its mean {view.metric}; bars are 95 % intervals. The"
-        " corpus and everything else may have changed; each best of several looks better than it is."
+        " corpus and everything else may have changed, and the best of several configs looks better than it is."
     )
     yield Charts([{"label": "", "figure": charts.history(past, view.metric)}], note)
     header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]

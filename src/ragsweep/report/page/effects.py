@@ -30,8 +30,8 @@ def effect_items(view: PageView) -> Iterator[Block]:
     if changes := _single_changes(view):
         tornado = charts.differences(found, view.choice, changes)
         note = (
-            "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval. In colour:"
-            " for the better."
+            "Each bar is one change to the reference, with its 95 % interval; the largest effect is on top. Changes"
+            " for the better are in colour."
         )
         yield Charts([{"label": "", "figure": tornado}], note)
         yield from _curves(view, found, list(swept_within(view.best_first, view.metric, ())))
@@ -72,16 +72,16 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     low, high = one.flat
     same = f"{low:g} to {high:g} are not shown worse than the best" if low < high else "no neighbour is as good"
     chosen = next(point for point in one.points if point.value == one.chosen)
-    often = "" if math.isnan(chosen.chosen) else f" chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
+    unseen = "Too few independent questions for cross-validation."
+    if not math.isnan(chosen.chosen):
+        often = f"Cross-validation chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
+        unseen = f"{often}; what it chooses has {number(one.held_out)} on unseen questions."
     where = (
         f" (of the curve through {one.points[0].config.partition(' ')[0]})"
         if len(one.points) < len(view.best_first)
         else ""
     )
-    yield (
-        f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}."
-        f" Cross-validation{often}; what it chooses has {number(one.held_out)} on unseen questions."
-    )
+    yield f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}. {unseen}"
 
 
 def _single_changes(view: PageView) -> dict[str, str]:

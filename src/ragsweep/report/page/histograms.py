@@ -83,7 +83,7 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
 
 
 def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Plot groups as stacked bars of one width; ``width`` 0: BARS bars in total."""
+    """Plot groups as stacked bars of equal width; ``width`` 0 makes about BARS bars."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -15,8 +15,8 @@ SHOWN = 8
 """Number of characters of a digest that are shown."""
 
 NOTE = (
-    "The best config of each sweep by its mean; bars are 95 % intervals. Each best of several looks better than it is,"
-    " and two sweeps may have been run on other documents."
+    "The best config of each sweep by its mean; bars are 95 % intervals. The best of several configs looks better"
+    " than it is, and two sweeps may have been run on different documents."
 )
 CHANGED = "What differs between the best config of a sweep and that of the sweep before it, on the same questions."
 
@@ -52,7 +52,7 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
         rows.append([*names, *counts, _when(group[0]), _when(group[-1]), f"{len(group):,}"])
     counted = [">questions", ">with evidence", ">versions of the corpus"]
     header = ["golden set", "digest", "partition", *counted, "first", "last", ">sweeps"]
-    return Table(header, rows, "An edited question, label or weight makes another digest.")
+    return Table(header, rows, "Editing a question, a label or a weight changes the digest.")
 
 
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:

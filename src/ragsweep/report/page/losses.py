@@ -18,12 +18,12 @@ MOST_PHANTOMS = 10
 """Maximum number of listed phantom hits per config."""
 
 FUNNEL = (
-    "Each bar is all evidence of the questions. An evidence that is not in the context is counted at the first stage"
-    " that lost it."
+    "Each bar is all evidence of the questions. A piece of evidence that is not in the context is counted at the first"
+    " stage that lost it."
 )
 AUDIT = (
-    "The fused ranking against each of its legs alone, at the same top_k and before any reranking. Where a circle is"
-    " right of the diamond, a leg alone has more."
+    "The fused ranking against each of its legs alone, at the same top_k and before any reranking. Where a grey symbol"
+    " is right of the diamond, that leg alone has more."
 )
 UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the fused ranking keeps there."
 
@@ -78,9 +78,9 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
-        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *:"
-        " the interval excludes 0, but no exact test confirms it, or a rare loss could undo it. Configs with the same"
-        " fused ranking stand together."
+        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out."
+        " Open: the interval contains 0, no exact test confirms the difference, or a rare loss could undo it. Configs"
+        " with the same fused ranking stand together."
     )
     yield Table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
@@ -88,7 +88,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
 
 
 def _audit(result: Result, metric: str) -> FusionAudit | None:
-    """Audit by the metric or, if the legs have no scores of it, by their first metric; None without legs."""
+    """Audit a hybrid by the metric or, if its legs have no scores of it, by their first metric; None without legs."""
     return fusion_audit(result, metric if metric in audited_metrics(result) else None)
 
 

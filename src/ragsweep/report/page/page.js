@@ -242,7 +242,7 @@ const ragsweep = (async () => {  // a promise of the page with its charts
     }
 
     function show(q) {
-      if (q === undefined) { detail.replaceChildren(el("p", { class: "note" }, "No question is left by these filters.")); return; }
+      if (q === undefined) { detail.replaceChildren(el("p", { class: "note" }, "No question matches these filters.")); return; }
       const marks = [item.ids[q], ...Object.entries(item.labels).filter(([, column]) => column[q]).map(([label, column]) => `${label}: ${column[q]}`),
         item.evidence ? `${item.evidence[q]} ${item.evidence[q] === 1 ? "piece" : "pieces"} of evidence` : ""];
       const reference = item.references && item.references[q]

@@ -89,7 +89,7 @@ def confusion(counts: Counter[tuple[str, str]]) -> Figure:
 
 
 def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Sequence[Summary]]]) -> Figure:
-    """Plot a metric of both configs over time; a run is a time in seconds since the epoch, and a summary per config."""
+    """Plot a metric of both configs over time; each run has a time (in seconds since the epoch) and two summaries."""
     days = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) for when, _ in runs]
     traces = [
         {

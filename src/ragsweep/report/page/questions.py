@@ -75,7 +75,7 @@ def judged_metrics(results: Sequence[Result]) -> list[str]:
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
     """Return each chunk's text once, within the size limit, and a sentence on omitted texts."""
     if read is None:
-        return [], "The texts of chunks are left out: the corpus is not there any more as it was searched."
+        return [], "The texts of chunks are left out: the corpus is missing, or has changed since it was searched."
     texts, size = [], 0
     for name in names:
         text = _texts([read(name)], 1)[0]

@@ -54,7 +54,7 @@ class PageView:
         return {name: ", ".join(words) for name, words in roles.items()}
 
     def _chosen(self) -> list[Result]:
-        """Choose the configs shown side by side: the baseline, the choice, the best, then by the objective."""
+        """Choose the configs shown side by side: the baseline, the choice, the best, then the others by the metric."""
         ranks = {"baseline": 0, "choice": 1, "best": 2}
         marked = sorted(
             (one for one in self.best_first if one.name in self.roles),

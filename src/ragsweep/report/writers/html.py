@@ -89,7 +89,7 @@ def _statements(block: Statements) -> Item:
 
 
 def write_page(document: Mapping[str, Any]) -> bytes:
-    """Write the page of the data from :func:`page_data` as HTML in UTF-8.
+    """Write the page for the data from :func:`page_data` as HTML in UTF-8.
 
     The chart library is gzipped and base64-encoded, which reduces it from 5 to 2 MB; the page unpacks it.
     """

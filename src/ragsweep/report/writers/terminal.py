@@ -7,7 +7,7 @@ from ragsweep.report.terminal import Terminal
 
 
 def show(document: Document, terminal: Terminal) -> None:
-    """Print a document without title, charts and widgets; sections are separated by an empty line."""
+    """Print a document without its title, charts and widgets; sections are separated by an empty line."""
     for n, section in enumerate(document.sections):
         if n:
             terminal.line("", "")
