@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How often each word occurs in each text of a block; its pairs of word and text are ordered by word first."""
+    """The counts of words in a block, one for each word and each text that contains it, ordered by word, then text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # the number of words of every text
