@@ -129,13 +129,15 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
         (["nothing@champion"], InputError, "no model"),
         (["handbook/7"], InputError, "no model"),
         (["handbook"], ConfigError, "NAME@ALIAS or NAME/NUMBER"),
+        (["hand:book/7"], ConfigError, "NAME@ALIAS or NAME/NUMBER"),
+        (["handbook/99999999999999999999"], ConfigError, "NAME@ALIAS or NAME/NUMBER"),
         (["handbook@champion", "--since", "yesterday"], ConfigError, "7d, 12h"),
         (["handbook@champion", "--tolerance", "shares=1"], ConfigError, 'did you mean "share"'),
         (["handbook@champion", "--tolerance", "share=1"], ConfigError, "share, at least 0 and below 1"),
         (["handbook@champion", "--max", "empty_share"], ConfigError, "write NAME=NUMBER, such as latency_p95_ms=300"),
         (["handbook@champion", "--tolerance", "share"], ConfigError, "write NAME=NUMBER, such as share=.05"),
         (["handbook@champion", "--looks", "0"], ConfigError, "at least 1"),
-        (["handbook@champion", "--experiment", "x"], InputError, 'no experiment "x"; there are "assistant"'),
+        (["handbook@champion", "--experiment", "x"], InputError, 'no experiment "x"; known: .*assistant'),
     ],
 )
 def test_bad_input_is_refused(served: SimpleNamespace, typed: list[str], error: type[Exception], said: str) -> None:

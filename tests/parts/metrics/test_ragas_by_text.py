@@ -99,6 +99,12 @@ def test_an_empty_context_has_recall_and_no_precision() -> None:
     assert RagasIdBasedContextRecall().score(looked).values[0] == 0
 
 
+def test_a_context_that_the_token_budget_empties_has_no_precision() -> None:
+    emptied = replace(by_document([0, 1], [0], 3), context_length=np.zeros(1, np.int64))
+    precision = RagasIdBasedContextPrecision().score(emptied)
+    assert (np.isnan(precision.values[0]), precision.reasons[0]) == (True, "nothing retrieved")
+
+
 # --- by text ------------------------------------------------------------------------------------------------------
 
 

@@ -54,7 +54,7 @@ def test_scores_beyond_their_bounds_are_refused_and_not_fused(leg: str, score: f
     part = HybridConvex({"bm25": Bm25(), "vector": VECTOR}, normalisation="theoretical")
     found = {"bm25": scored(FOUND["bm25"], 2), "vector": scored(FOUND["vector"], 0, 0.5)}
     part.fuse(found, 9)
-    with pytest.raises(ConfigError, match=rf"the leg {leg} scores {score}, outside its bounds .*choose min_max"):
+    with pytest.raises(ConfigError, match=rf"the leg {leg} scores {score}, although it declares .*choose min_max"):
         part.fuse({**found, leg: scored(FOUND[leg], score, 0)}, 9)
 
 
@@ -89,10 +89,11 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
         (lambda: HybridConvex(LEGS, alpha=1.1), r"retriever\.alpha, .* got 1\.1"),
         (lambda: HybridConvex(LEGS, alpha_leg="vektor"), r'did you mean "vector"\? known: bm25, vector'),
         (lambda: HybridConvex({}, weights={"a": 1.0}), r"retriever\.legs is empty"),
+        (lambda: HybridConvex({}), r"retriever\.legs is empty"),
         (lambda: HybridConvex(LEGS, normalisation="zscore"), r'"z_score"\? known: min_max, theoretical, z_score'),
         (
             lambda: HybridConvex({"a": HybridConvex(LEGS), "vector": VECTOR}, normalisation="theoretical"),
-            "the leg a declares no bounds of its scores; choose min_max or z_score",
+            "the leg a declares no bounds for its scores; choose min_max or z_score",
         ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k must be .*, got -1"),
         (lambda: HybridRrf(LEGS, k=float("nan")), r"retriever\.k must be .*, got nan"),

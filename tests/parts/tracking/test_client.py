@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Artifacts, Failure
@@ -345,6 +346,21 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
         assert str(told.value).startswith(uri)
         assert "\n" not in str(told.value)
         assert time.monotonic() - begun < 60
+
+
+def test_locked_database_is_not_called_an_absent_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.parts.tracking.database.LOCK_SECONDS", 0.1)
+    with (
+        FileLock(tmp_path / "mlflow.db.lock"),
+        pytest.raises(TrackingError, match=r"lock.* could not be acquired; check that it is writable"),
+    ):
+        Mlflow(f"sqlite:///{tmp_path}/mlflow.db").find({})
+
+
+def test_folder_of_an_older_mlflow_is_migrated_by_the_shown_command(tmp_path: Path) -> None:
+    (tmp_path / "my runs").mkdir()
+    with pytest.raises(TrackingError, match=r"migrate-filestore --source '.*my runs' --target sqlite:///mlflow\.db`"):
+        Mlflow(str(tmp_path / "my runs")).check()
 
 
 @refused

@@ -30,7 +30,7 @@ def test_inputs_of_root_spans_are_read_page_by_page(
     monkeypatch.setattr(recorded_inputs, "PAGE", 3)
     found = read_root_inputs(sqlite_uri, "application")
     assert sorted(map(find_question, found)) == ["", "How tall?", "Where?", "Why?"]
-    with pytest.raises(InputError, match=r'no experiment "other"; there are .*"application"'):
+    with pytest.raises(InputError, match=r'no experiment "other"; .*known: .*application'):
         read_root_inputs(sqlite_uri, "other")
 
 

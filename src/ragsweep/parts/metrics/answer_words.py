@@ -1,12 +1,12 @@
-"""Comparison of answers with the right ones, word by word.
+"""Comparison of answers with right answers, word by word.
 
 Words are defined as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions for
 SQuAD", and its evaluation script): lower case, no punctuation, no articles. The best of several right answers counts,
-and the right answer to an unanswerable question is an empty text. Additions: citations such as ``[1]`` are not words,
-and right answers of only articles and punctuation are compared by these. Text other than ASCII English is also
-normalised: French articles and elided words (``l'``, ``qu'``) are removed, as is Unicode's punctuation; compatibility
-forms (NFKC), case and digits are folded; each character is a word in scripts that are written without spaces, and in
-Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
+and the right answer to an unanswerable question is an empty text. Beyond SQuAD, citations such as ``[1]`` are not
+words, and a right answer that consists of articles and punctuation is compared with both kept. Text other than ASCII
+English is normalised further: French articles and elided words (``l'``, ``qu'``) are removed, as is Unicode's
+punctuation, and compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that are
+written without spaces, and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
 """
 
 import re
@@ -29,7 +29,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words that are elided before a vowel; removed before the punctuation, because the apostrophe ends them."""
+"""French words that are elided before a vowel; they are removed before punctuation, as they end in an apostrophe."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Replaces punctuation that may join two words (``1994-1998``, ``Newton's``) by spaces."""
@@ -40,7 +40,7 @@ _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Maximum number of words of a short right answer: replies must contain it verbatim, but may rephrase a longer one."""
+"""Maximum number of words of a short right answer. A reply must contain it verbatim, but may rephrase a longer one."""
 
 
 class ExactMatch(AnswerMetric):
@@ -63,7 +63,7 @@ class ExactMatch(AnswerMetric):
 
 
 class TokenF1(ExactMatch):
-    """Harmonic mean of precision and recall of the answer's words, best over the right answers."""
+    """Harmonic mean of the precision and recall of the answer's words; the best of several right answers counts."""
 
     TRAITS = PartTraits(version="3")
     name = "token_f1"
@@ -75,7 +75,7 @@ class TokenF1(ExactMatch):
 
 
 class TokenRecall(ExactMatch):
-    """Proportion of a right answer's words that the answer contains, best over the right answers.
+    """Proportion of a right answer's words that the answer contains; the best of several right answers counts.
 
     A refusal scores 0; unanswerable questions are not scored.
     """
@@ -93,7 +93,7 @@ class TokenRecall(ExactMatch):
 
 
 class ContainsAnswer(TokenRecall):
-    """Whether the answer contains a right one, all its words in sequence: 1 or 0.
+    """Whether the answer contains all words of a right answer in sequence: 1 or 0.
 
     A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not detected,
     and an answer that copies its whole context contains every right answer in it. The measure is the "sub-EM" of
@@ -168,7 +168,8 @@ def _with_decimals(text: str, language: str) -> str:
 def articles_of(question: Question, language: Language) -> str:
     """Return the language of the articles to drop: "french" or "english".
 
-    "label": French if the question's label ``language`` is French or, without a label, if its text is; else English.
+    For "label", it is French if the question's label ``language`` is French or, without that label, if the question's
+    text is French; otherwise English.
     """
     if language != "label":
         return language
@@ -177,7 +178,7 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
-    """Normalise an answer and the right ones, which are one empty text for an unanswerable question.
+    """Normalise an answer and the right answers; an unanswerable question has one right answer, an empty text.
 
     If nothing remains of any right answer to an answerable question (``A``, ``?``), all texts keep punctuation and
     articles.
@@ -190,7 +191,7 @@ def _normalised(question: Question, answer: Answer, language: str) -> tuple[str,
 
 
 def f1(text: str, right: str) -> float:
-    """Return the F1 of two normalised texts; if either is empty, 1 if both are, else 0."""
+    """Return the F1 of two normalised texts: 1 if both are empty, and 0 if only one is."""
     words, wanted = text.split(), right.split()
     if not words or not wanted:
         return float(words == wanted)
@@ -204,7 +205,7 @@ def bare(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Fold case and compatibility forms, remove soft hyphens; the second NFKC composes letters that folding splits."""
+    """Fold case and compatibility forms; remove soft hyphens. The second NFKC composes letters that folding splits."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
 
 

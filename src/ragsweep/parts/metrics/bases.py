@@ -2,8 +2,8 @@
 
 A metric gives one number per question, or NaN with a reason (``core.missing``). Its base class depends on its input:
 EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers that a
-slow model judges, and ``judge_metric.JudgeMetric`` for an LLM judge. Proportion sets the attributes of a metric to the
-values for a proportion; other metrics override them.
+slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. Proportion sets the attributes of a
+metric to the values for a proportion; other metrics override them.
 """
 
 import re
@@ -30,7 +30,7 @@ from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTra
 
 
 class Proportion:
-    """The attributes of a metric, with defaults for a proportion; a subclass adds its name and ``score``."""
+    """The attributes of a metric, with defaults for a proportion; a subclass adds a name and ``score``."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)
@@ -41,7 +41,7 @@ class Proportion:
 
 
 class EvidenceMetric(Proportion):
-    """A metric of the questions with relevant evidence; the others get NaN and a reason."""
+    """A metric that scores the questions with relevant evidence; other questions get NaN and a reason."""
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
@@ -49,11 +49,11 @@ class EvidenceMetric(Proportion):
 
     @abstractmethod
     def _values(self, view: EvaluationView) -> NDArray[Any]:
-        """Return one number per question (questions,)."""
+        """Return an array with one number per question."""
 
 
 class RetrievalMetric(EvidenceMetric):
-    """A metric of the questions that need retrieval, unanswerable ones included."""
+    """A metric that scores the questions that need retrieval, including unanswerable ones."""
 
     needs = ("retrieval",)
 
@@ -63,13 +63,13 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum ``weights``, one per piece of evidence, over the evidence of each question (questions,)."""
+    """Return the sum of ``weights``, which has one number per piece of evidence, for each question."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
 
 def evidences(view: EvaluationView) -> NDArray[np.float64]:
-    """Count the pieces of evidence of each question (questions,)."""
+    """Return the number of pieces of evidence of each question."""
     return _evidences(view.evidence_question, len(view.questions))
 
 
@@ -92,7 +92,7 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Return which ranks are above 0 (0: not found) and at most ``cutoff``; None: no limit."""
+    """Return which ranks are at least 1 and at most ``cutoff`` (None: no limit); rank 0 means not found."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
@@ -108,11 +108,11 @@ def name_at(name: str, cutoff: int | None) -> str:
 
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Matches citations such as ``[1]`` or ``[1, 3]`` (group 2: the numbers), and code (group 1), which contains none."""
+"""Matches citations such as ``[1, 3]`` (group 2: the numbers) and, because its brackets are kept, code (group 1)."""
 
 
 class AnswerMetric(Proportion):
-    """A metric computed from single answers; a subclass adds its name and ``score_answer``."""
+    """A metric computed from single answers; a subclass adds a name and ``score_answer``."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -158,7 +158,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score, or the reason for none, of an answer that needs no judgement; empty if it needs one."""
+        """Return the score of an answer that needs no judgement, or why it has none; empty if it needs a judgement."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
@@ -167,7 +167,7 @@ def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
 
 
 def to_scores(results: Sequence[float | str]) -> Scores:
-    """Arrange numbers and reasons, one per question, as scores."""
+    """Convert one number or reason per question to scores."""
     values = [np.nan if isinstance(result, str) else result for result in results]
     reasons = [result if isinstance(result, str) else "" for result in results]
     return Scores(np.array(values, dtype=np.float64), np.array(reasons, dtype=np.str_))
@@ -185,12 +185,12 @@ def is_refusal(answer: Answer) -> bool:
 
 
 def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
-    """Return an answer's text without citations, except for those in right answers (``expected``); "" for a refusal."""
+    """Return an answer's text without citations, except those in a right answer (``expected``); "" for a refusal."""
     return "" if is_refusal(answer) else without_citations(answer.text, expected)
 
 
 def without_citations(text: str, expected: Sequence[str] = ()) -> str:
-    """Remove the citations from a text, except for brackets in code, and for those in a right answer (``expected``)."""
+    """Remove the citations from a text; brackets in code, and those in a right answer (``expected``), are kept."""
 
     def kept(match: re.Match[str]) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
@@ -199,7 +199,7 @@ def without_citations(text: str, expected: Sequence[str] = ()) -> str:
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return why the right answer is unknown; empty if it is known, or if there is none (unanswerable)."""
+    """Return why the right answer is unknown; empty if it is known, or if the question is unanswerable."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL

@@ -32,7 +32,7 @@ class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
     A claim is a sentence, or a part of a sentence that ends with citations. At least the proportion ``threshold`` of
-    its words must occur in the passage.
+    its content words must occur in the passage.
     """
 
     TRAITS = PartTraits(version="3")
@@ -57,9 +57,10 @@ class CitationsCorrect(SupportMetric):
 
 
 class CitationRecall(CitationsCorrect):
-    """Proportion of the claims whose content words occur in the passages that they cite, taken together.
+    """Proportion of the claims whose content words occur in the cited passages, taken together.
 
-    Claims without content words do not count. An answer without citations scores 0.
+    Claims, and ``threshold``, are defined as in CitationsCorrect. Claims without content words do not count, and claims
+    without citations are not supported.
     """
 
     TRAITS = PartTraits(version="3")
@@ -71,7 +72,7 @@ class CitationRecall(CitationsCorrect):
 
 
 def claims(text: str) -> list[CitedClaim]:
-    """Split an answer into claims, each with the numbers of the cited passages, from 1."""
+    """Split an answer into claims, each with the numbers of the passages that it cites; the first passage is 1."""
     moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
     result = []
     for sentence in sentences_of(moved, language):
@@ -83,7 +84,7 @@ def claims(text: str) -> list[CitedClaim]:
 
 
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
-    """Return whether the cited passages together contain at least the proportion ``threshold`` of a claim's words.
+    """Return whether a claim's passages together contain at least the proportion ``threshold`` of its content words.
 
     Numbers without a passage are ignored; if no cited passage exists, the result is False.
     """

@@ -1,4 +1,4 @@
-"""Metrics of the context: the first ``top_k`` chunks, which are passed to the generator."""
+"""Metrics of the context, which is passed to the generator, and of the number and scores of the ranked chunks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -76,7 +76,7 @@ class ContextNdcg(Proportion):
 
 
 class EvidenceCoverage(EvidenceMetric):
-    """Mean proportion of the characters of a piece of evidence that are in the context, in any of its chunks.
+    """Proportion of the evidence's characters that the context contains, averaged over the pieces of evidence.
 
     If the evidence is a whole document, any one of its chunks in the context is enough.
     """
@@ -105,7 +105,7 @@ class ContextTokenPrecision(Proportion):
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context, with titles, by one fixed tokenizer, over questions that need retrieval."""
+    """Number of tokens of the context, including titles, by one fixed tokenizer, for questions that need retrieval."""
 
     TRAITS = PartTraits(version="2")
     name = "context_tokens"
@@ -118,7 +118,7 @@ class ContextTokens(RetrievalMetric):
 
 
 class EmptyRate(RetrievalMetric):
-    """Whether nothing was retrieved: 1 or 0, over questions that need retrieval, unanswerable ones included."""
+    """Whether nothing was retrieved: 1 or 0, for questions that need retrieval, including unanswerable ones."""
 
     TRAITS = PartTraits(version="1")
     name = "empty_rate"
@@ -129,7 +129,7 @@ class EmptyRate(RetrievalMetric):
 
 
 class Results(RetrievalMetric):
-    """Number of chunks in the ranking, over questions that need retrieval."""
+    """Number of chunks in the ranking, for questions that need retrieval."""
 
     TRAITS = PartTraits(version="1")
     name = "results"
@@ -143,7 +143,7 @@ class Results(RetrievalMetric):
 class ExpectedCountMet(Proportion):
     """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
 
-    The metric Results is the number of chunks. A question without an expected count is not scored.
+    The number of chunks is the metric Results. A question without an expected count is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -159,7 +159,7 @@ class ExpectedCountMet(Proportion):
 
 
 class TopScore(Proportion):
-    """Score of the first chunk, on the retriever's or reranker's own scale, over questions that need retrieval."""
+    """Score of the first chunk, on the retriever's or reranker's own scale, for questions that need retrieval."""
 
     TRAITS = PartTraits(version="1")
     name = "top_score"
@@ -175,12 +175,12 @@ class TopScore(Proportion):
 
 
 def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Count the chunks of each row (questions,), without padding."""
+    """Return the number of chunks in each row, without padding."""
     return np.asarray((positions != NO_CHUNK).sum(axis=1))
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Set the ranks of chunks beyond the context's token budget to 0 (not found)."""
+    """Set the ranks of evidence beyond the context's token budget to 0 (not found)."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]
@@ -193,7 +193,7 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """The distractors or sections of questions (rows,), and why a question has none (questions,), else ""."""
+    """The distractors or sections of all questions, and each question's reason for having none, or ""."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -228,7 +228,7 @@ class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
     The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk is
-    part of it if they share at least half of the shorter one's text. If no section is found, there is no score.
+    part of it if the two share at least half of the shorter one's text. If no section is found, there is no score.
     """
 
     TRAITS = PartTraits(version="1")

@@ -40,7 +40,7 @@ class RouterAccuracy(Proportion):
 
 
 class MissedSearch(RouterAccuracy):
-    """Among the questions that need the corpus, the proportion answered without a search."""
+    """Among the questions that need the corpus, the proportion that is answered without a search."""
 
     TRAITS = PartTraits(version="1")
     name = "missed_search"
@@ -83,7 +83,7 @@ WELCOME = ("correct_answer", "correct_refusal")
 class SuccessRate(AnswerMetric):
     """Whether a question was answered correctly, or correctly refused: 1 or 0.
 
-    An answer is correct if it contains all keywords of the question, or a right answer (``is_right``); a refusal is
+    An answer is correct if it contains all keywords of the question, or a right answer (see ``is_right``); a refusal is
     correct if the question is unanswerable.
     """
 
@@ -116,9 +116,9 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the one in the metric's name: 1 or 0, over the answerable or the unanswerable questions.
+    """Whether the outcome is the one in the metric's name: 1 or 0, for answerable or for unanswerable questions.
 
-    Each outcome is a cell of the confusion matrix; questions of the other row are not scored.
+    Each outcome is a cell of the confusion matrix; the questions of the other row are not scored.
     """
 
     TRAITS = PartTraits(version="4")

@@ -86,19 +86,19 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         if not np.isfinite(chances).all():
             raise ConfigError(
                 f"{self.KEY}.model is {self.model!r}, which returned numbers that are not finite; try"
-                f" {self.KEY}.dtype=float32"
+                f" {self.KEY}.dtype=float32, or another model"
             )
         return [float(chance) for chance in chances]
 
     def _entailment_class(self) -> int:
-        """Return the index of the class "entailment"; raise ConfigError without it or without another class."""
+        """Return the index of the class "entailment"; raise ConfigError if it does not exist or is the only class."""
         labels = {int(n): str(label).lower() for n, label in (self._config().get("id2label") or {}).items()}
         for n, label in labels.items():
             if label == "entailment" and len(labels) > 1:
                 return n
         raise ConfigError(
-            f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'none'}; "
-            'use a model with a class "entailment" and another'
+            f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'not named'}; "
+            'use a model with a class "entailment" and at least one other'
         )
 
     @cached_property

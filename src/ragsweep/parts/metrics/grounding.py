@@ -1,4 +1,4 @@
-"""Support of an answer by the passages of its context: by words, and by embedded sentences."""
+"""Support of an answer by the passages of its context, measured on words and on sentence embeddings."""
 
 import importlib.metadata
 from abc import abstractmethod
@@ -26,7 +26,7 @@ from ragsweep.parts.sentences import LIBRARY, sentences
 
 
 class SupportMetric(AnswerMetric):
-    """A metric of the text of an answer; conversation and refusals are not scored."""
+    """A metric of the text of an answer; conversational questions and refusals are not scored."""
 
     def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question)
@@ -43,7 +43,7 @@ class SupportMetric(AnswerMetric):
 class GroundingLexical(SupportMetric):
     """Proportion of the answer's distinct content words that occur in its passages.
 
-    Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
+    Case, accents and stop words of the answer's detected language are ignored. An answer without passages scores 0.
     """
 
     TRAITS = PartTraits(version="2")
@@ -57,10 +57,10 @@ class GroundingLexical(SupportMetric):
 
 
 class GroundingRougeL(SupportMetric):
-    """Proportion of the answer's words that the context has in the same order: ROUGE-L precision.
+    """Proportion of the answer's words that the context contains in the same order (ROUGE-L precision).
 
-    This is the length of the longest common subsequence of words, over the number of the answer's words (Lin 2004,
-    "ROUGE"); words are defined as in RougeL. An answer without passages scores 0.
+    This is the length of the longest common subsequence of words, divided by the number of the answer's words (Lin
+    2004, "ROUGE"); words are defined as in RougeL. An answer without passages scores 0.
     """
 
     TRAITS = PartTraits(version="1")
@@ -100,8 +100,8 @@ class SentenceMetric(JudgedAnswerMetric):
 class GroundingSemantic(SentenceMetric):
     """Proportion of the answer's sentences with a similar sentence in the context.
 
-    Sentences are similar if their cosine is at least ``threshold``. An answer without passages scores 0. Sentences
-    longer than the model's window are truncated.
+    Sentences are similar if the cosine of their embeddings is at least ``threshold``. An answer without passages scores
+    0. Sentences longer than the model's window are truncated.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -136,6 +136,6 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Split a text into stripped sentences with at least one word, by French rules for "fr", else by English ones."""
+    """Return the stripped sentences with at least one word, split by French rules for "fr", else by English ones."""
     pieces = sentences(text, "french" if language == "fr" else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]

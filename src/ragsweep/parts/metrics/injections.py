@@ -1,6 +1,6 @@
 """Detect text under judgement that resembles instructions to the judge.
 
-A finding is not proof: a manual may quote such words. Findings are counted and reported, and change no score.
+A finding is not proof, because a manual may quote such words. Findings are counted and reported, but change no score.
 """
 
 import re
@@ -95,11 +95,11 @@ _MIXED = re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b")
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
 def find_injections(text: str) -> tuple[str, ...]:
-    """List the names of the patterns of prompt injection found in a text; empty for most texts.
+    """Return the names of the patterns of prompt injection that a text contains; empty for most texts.
 
-    Patterns: orders to ignore instructions (fifteen languages), demands for a grade, judgements as JSON, role tags,
-    new personas, fence tags, invisible characters, and words that mix two alphabets. All except the last three are
-    searched for in the folded text (``fold_homoglyphs``), role tags at the start of a line also in the original.
+    The patterns are orders to ignore instructions (in fifteen languages), demands for a grade, judgements as JSON, role
+    tags, new personas, fence tags, invisible characters, and words that mix two alphabets. All except the last three
+    are searched for in the folded text (``fold_homoglyphs``); role tags at the start of a line, also in the original.
     """
     plain = fold_homoglyphs(text)
     names = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]
@@ -113,5 +113,5 @@ def find_injections(text: str) -> tuple[str, ...]:
 
 
 def is_suspicious(*texts: str) -> bool:
-    """Return whether any of the texts shows a pattern of prompt injection."""
+    """Return whether any of the texts contains a pattern of prompt injection."""
     return any(find_injections(text) for text in texts)

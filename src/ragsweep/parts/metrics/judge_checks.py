@@ -39,15 +39,15 @@ WRONG = (
     "On the evening when the giraffe sneezed.",
     "By folding eleven napkins into swans.",
 )
-"""References that answer no question, without numbers or names that could be right by chance."""
+"""Wrong references, so odd that none of them is likely to answer a question by chance."""
 
 _WORD = re.compile(r"\w{4,}")
 
 
 class JudgeSuspicious(Proportion):
-    """Whether a judged text of the question resembles instructions to the judge: 1 or 0, over the judged questions.
+    """Whether any text judged for a question resembles instructions to the judge: 1 or 0.
 
-    Flagged questions are not excluded; inspect them.
+    Questions that no metric judged are not scored. Flagged questions are not excluded from scores; inspect them.
     """
 
     TRAITS = PartTraits(version="1")
@@ -65,9 +65,10 @@ class JudgeSuspicious(Proportion):
 
 
 class JudgeSpread(Proportion):
-    """Standard deviation of the judge's samples of a question, averaged over the judged metrics.
+    """Standard deviation of the judge's samples for a question, averaged over the judged metrics.
 
-    Needs judge.samples of at least 2. This is the noise of a single sample; averaging n samples divides it by sqrt(n).
+    Needs ``judge.samples`` of at least 2. It is the noise of a single sample; averaging n samples divides the
+    noise by sqrt(n).
     """
 
     TRAITS = PartTraits(version="1")
@@ -89,11 +90,11 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Whether the judge accepts an answer against the right reference and against a wrong one: 1 or 0, on a sample.
+    """Whether the judge accepts an answer against both the right reference and a wrong one: 1 or 0, on a sample.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
-    tried first, so that most questions cost one call. The sample depends only on the questions' texts, so all configs
-    share it.
+    tried first, so most questions cost one call. Whether a question is in the sample depends only on its text, so all
+    configs share the sample.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # change the version with PROMPT or any code below
@@ -138,7 +139,7 @@ def is_sampled(question: str, share: float) -> bool:
 def wrong_reference(case: Case) -> str:
     """Return a wrong reference chosen by a hash of the question, among those that share the fewest words with the case.
 
-    Only words of four characters or more count: an answer about umbrellas gets no reference about umbrellas.
+    Only words of four or more characters count: an answer about umbrellas gets no reference about umbrellas.
     """
     first = _number(case.question) % len(WRONG)
     words = _words(f"{case.question} {case.answer} {case.reference}")
@@ -162,7 +163,7 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return why no metric judged a question, failures first (questions,); empty if one did."""
+    """Return, for each question, why no metric judged it, preferably a failure; empty if one did."""
     result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]

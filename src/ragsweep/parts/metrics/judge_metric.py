@@ -1,8 +1,8 @@
 """The base of metrics decided by an LLM judge: sampling, aggregation, failures, and the cache of the judge's replies.
 
-Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. They are
-keyed by request. Each row also stores its usage and the case that paid for it: a resumed judgement counts its full
-cost, and another judgement with the same prompt counts none.
+Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. The key of
+a reply is a hash of its request. A reply's usage and the case that paid for it are also stored: a resumed judgement
+counts its full cost, and another judgement with the same prompt counts none.
 """
 
 import base64
@@ -49,7 +49,7 @@ class CachedJudge:
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return the vectors of texts; the judge embeds those that are not cached. Raises CallFailed."""
+        """Return the vectors of texts; the judge embeds the texts that are not cached. Raises CallFailed."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
         cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
         new = [text for text in keys if text not in cached]
@@ -83,9 +83,9 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of metrics that an LLM judge decides: a value is the mean of the samples, each made by ``_sample``.
+    """Base class of metrics that an LLM judge decides; a value is the mean of the samples, each made by ``_sample``.
 
-    Declined answers are not judged, unless a metric's traits change ``skips_abstained``.
+    Answers that decline are not judged, unless a metric's traits change ``skips_abstained``.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -131,7 +131,7 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement; conversation, skipped refusals and failures get NaN with a reason."""
+        """Score every question by its judgement; conversation, skipped refusals, and failures get NaN with a reason."""
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):
@@ -144,7 +144,7 @@ class JudgeMetric(Proportion):
         return to_scores(results)
 
     def _prepare(self) -> None:
-        """Import slow libraries."""
+        """Import slow libraries, if a metric needs any."""
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         suspicious = is_suspicious(case.question, case.answer, *case.contexts)
@@ -162,4 +162,4 @@ class JudgeMetric(Proportion):
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
-        """Judge a case once; ``number`` counts the samples, from 0."""
+        """Judge a case once; ``number`` is the index of the sample, from 0."""

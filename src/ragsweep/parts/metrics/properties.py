@@ -1,4 +1,4 @@
-"""Properties that need no reference: length, tokens, cost, confidence and language of answers; latency."""
+"""Properties that need no reference: the length, tokens, cost, confidence and language of answers, and latency."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ragsweep.parts.tokens import count
 
 
 class AnswerLength(AnswerMetric):
-    """Number of tokens of the answer without citations, by one fixed tokenizer; refusals are not scored."""
+    """Number of tokens of the answer without citations, counted by one fixed tokenizer; refusals are not scored."""
 
     TRAITS = PartTraits(version="2")
     name = "answer_length"
@@ -30,7 +30,7 @@ class AnswerLength(AnswerMetric):
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read for the answer, as reported by its service, else estimated.
+    """Number of tokens that the model read for the answer, as reported by its service or estimated.
 
     An answer without token counts is not scored.
     """
@@ -49,7 +49,7 @@ class AnswerTokensIn(AnswerMetric):
 
 
 class AnswerTokensOut(AnswerTokensIn):
-    """Number of tokens that the model wrote for the answer, as reported by its service, else estimated."""
+    """Number of tokens that the model wrote for the answer, as reported by its service or estimated."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_out"
@@ -113,8 +113,9 @@ class AnswerSupport(AnswerMetric):
 class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
-    The question's language is its label ``language``, else detected; the answer's is detected. Detection counts stop
-    words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number is not scored.
+    The question's language is its label ``language`` or, without one, detected; the answer's language is detected.
+    Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. If a language is
+    unknown, such as that of a name or a number, the question is not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -131,7 +132,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds of one question, run alone, in one stage or in all: the mean, or the quantile in the name.
+    """Milliseconds that one question, run alone, takes in one stage or in all; the mean, or the quantile in the name.
 
     The stage "retrieval" is the sum of all stages except "generate".
     """
@@ -144,7 +145,7 @@ class Latency:
 
     def __init__(self, quantile: float | None = None, stage: str | None = None) -> None:
         if quantile is not None and not 0 < quantile < 1:
-            raise ConfigError(f"latency: the quantile must be above 0 and below 1 (null: the mean), got {quantile}")
+            raise ConfigError(f"quantile must be above 0 and below 1, or null for the mean, got {quantile}")
         kind = "mean" if quantile is None else f"p{quantile * 100:g}"
         self.name = "_".join(part for part in ("latency", stage, kind, "ms") if part)
         self.quantile = quantile

@@ -1,4 +1,4 @@
-"""RAGAS's context metrics without a judge, by label and by text similarity: its definitions, our code."""
+"""RAGAS's context metrics without a judge, based on labels or text similarity, in our own implementation."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NO_ANSWERS, NO_QUOTES, NOTHING_RETRIEVED, score_where, score_with_evidence
-from ragsweep.core.types import EvaluationView, PartTraits, Passage, Question, Scores
+from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Passage, Question, Scores
 from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
@@ -18,17 +18,17 @@ class RagasIdBasedContextPrecision(Proportion):
     This is ragas' IDBasedContextPrecision, with the covering chunks as the relevant ones.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "ragas_id_based_context_precision"
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
-        is_empty = (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1) == 0
+        is_empty = (view.context == NO_CHUNK).all(axis=1)
         return withhold(ContextPrecision().score(view), is_empty, NOTHING_RETRIEVED)
 
 
 class RagasIdBasedContextRecall(ContextRecall):
-    """Proportion of the evidence that the context covers: ragas' IDBasedContextRecall, equal to context_recall."""
+    """Proportion of the evidence that the context covers, as in context_recall; this is ragas' IDBasedContextRecall."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_id_based_context_recall"
@@ -38,8 +38,8 @@ class _ByText(Proportion):
     """A comparison of chunks with quoted evidence by edit distance.
 
     A match has a similarity of at least ``threshold`` (precision) or above it (recall). Quotes are compared with whole
-    chunks, so a phrase is not similar to a page that contains it. A whole document as evidence has no quote, and the
-    context's texts are only available if the config has a generator.
+    chunks, so a phrase is not similar to a page that contains it. Evidence that is a whole document has no quote, and
+    the context's texts are available only if the config has a generator.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")
@@ -72,7 +72,10 @@ class _ByText(Proportion):
 
 
 class RagasNonLlmContextPrecision(_ByText):
-    """Average precision, with chunks similar to a quote as relevant; ragas' NonLLMContextPrecisionWithReference."""
+    """Average precision of the context, where chunks similar to a quote are relevant.
+
+    This is ragas' NonLLMContextPrecisionWithReference.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_precision"
@@ -84,7 +87,7 @@ class RagasNonLlmContextPrecision(_ByText):
 
 
 class RagasNonLlmContextRecall(_ByText):
-    """Proportion of the quotes that are similar to a chunk of the context; ragas' NonLLMContextRecall."""
+    """Proportion of the quotes that are similar to a chunk of the context; this is ragas' NonLLMContextRecall."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_recall"
@@ -102,8 +105,8 @@ def evidence_quotes(question: Question) -> list[str]:
 def similarity(left: str, right: str) -> float:
     """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 if both are empty.
 
-    Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), with one
-    column of the table per integer.
+    The algorithm is bit-parallel, with one integer per column of the table: Hyyrö, "A bit-vector algorithm for
+    computing Levenshtein and Damerau edit distances" (2003).
     """
     shorter, longer = sorted((left, right), key=len)
     if not shorter:

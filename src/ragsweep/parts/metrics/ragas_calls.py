@@ -1,6 +1,7 @@
-"""Run ragas' metrics through our judge: prompts and arithmetic are ragas', the calls, fences and cache are ours.
+"""Run ragas' metrics through our judge: prompts and arithmetic are ragas', while calls, fences and cache are ours.
 
-Only this module imports ragas' metrics, when a score first needs them: this takes seconds. ragas' retries are not used.
+Only this module imports ragas' metrics, and only when a score first needs them, because the import takes seconds.
+ragas' retries are not used.
 """
 
 import importlib.metadata
@@ -19,10 +20,10 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
-"""Part of the address of every judgement: change it with any change here that can affect judgements."""
+"""Part of the address of every judgement; change it with any change to this module that can affect judgements."""
 
 LISTS = frozenset({"statements", "classifications", "claims"})
-"""Fields of replies that list the parts of a text."""
+"""Fields of replies that list the statements of a text."""
 
 TRUSTED = frozenset({"atomicity", "coverage"})
 """Fields of ragas' prompts that contain our own settings, not text under judgement."""
@@ -55,7 +56,7 @@ class JudgeSession:
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:
-        """Return a reply as an instance of ``model``, a pydantic class. Raises NothingToJudge or CallFailed."""
+        """Return the reply as an instance of ``model``, a pydantic class. Raises NothingToJudge or CallFailed."""
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
@@ -98,7 +99,7 @@ def scorer(
 
 
 def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return an ``ascore`` that embeds the texts first: ragas' own embeds synchronously, blocking the event loop."""
+    """Return an ``ascore`` that embeds the texts first; ragas' own embeds synchronously, blocking the event loop."""
 
     async def ascore(**texts: str) -> Any:
         await embeddings.prepare(list(texts.values()))
@@ -109,13 +110,13 @@ def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, A
 
 @cache
 def _cached_schema(model: Any) -> SimpleNamespace:
-    """Return a stand-in with a model's cached JSON schema: ragas' prompts use nothing else, and regenerate it."""
+    """Return a stand-in with a model's cached JSON schema; ragas' prompts use nothing else, and would regenerate it."""
     schema = model.model_json_schema()
     return SimpleNamespace(model_json_schema=lambda: schema)
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a prompt writer that fences every text except TRUSTED fields, and puts the notice before the prompt."""
+    """Return a prompt writer that fences all texts except TRUSTED fields, and puts the notice before the prompt."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}

@@ -1,7 +1,8 @@
-"""RAGAS's judged metrics: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
+"""RAGAS's judged metrics, with ragas' own prompts and arithmetic (``ragas.metrics.collections``) and our calls.
 
-Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away; and a text without
-statements is NaN, whereas ragas scores it (1 for an answer without statements, 0 for an empty reply of the judge).
+They differ from ragas in two ways. A failed judgement is NaN with a reason, instead of being averaged away. A text
+without statements is NaN, except in RagasFactualCorrectness; ragas scores an answer without statements 1, and an empty
+reply of the judge 0.
 """
 
 import math
@@ -32,8 +33,9 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """A metric of ragas; ``of_ragas`` is the name of its class in ragas.
 
-    If ``strict``, a case is not scored if any text has no statements; otherwise, only if no text has any. A sample of a
-    case costs ``chats`` chat calls, ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls.
+    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of them has any.
+    A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and ``embeds``
+    embedding calls.
     """
 
     of_ragas: ClassVar[str]
@@ -48,7 +50,7 @@ class RagasMetric(JudgeMetric):
 
     @property
     def model(self) -> str:
-        """The model that determines the price; if there are both chats and embeddings, all are priced as chats."""
+        """The model that determines the price; if a metric makes chat and embedding calls, all are priced as chats."""
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
 
@@ -57,7 +59,7 @@ class RagasMetric(JudgeMetric):
         return versions()
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one judgement; its written tokens are NaN without ``max_tokens``."""
+        """Return the highest expected cost of one judgement; written tokens are NaN without ``max_tokens``."""
         judge = self._judge
         by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + by_passage
@@ -90,7 +92,7 @@ class RagasMetric(JudgeMetric):
         return Sample(clamp(value, self.bounds), "", session.usage)
 
     def _is_valid(self, value: object) -> bool:
-        """Return whether a value is a finite number within the metric's bounds, except for rounding."""
+        """Return whether a value is a finite number within the metric's bounds, apart from rounding."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return False
         return abs(clamp(value, self.bounds) - value) <= _ROUNDING
@@ -113,7 +115,7 @@ class RagasFaithfulness(RagasMetric):
 class RagasAnswerRelevancy(RagasMetric):
     """Mean cosine between the question and ``strictness`` questions that the judge derives from the answer.
 
-    It is 0 if the judge calls the answer evasive every time.
+    The score is 0 if the judge calls the answer evasive every time.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -133,7 +135,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
 
 class RagasContextPrecision(RagasMetric):
-    """Average precision of the context, where a chunk is relevant if it was useful for the reference answer."""
+    """Average precision of the context, where chunks that the judge finds useful for the reference are relevant."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
@@ -143,7 +145,7 @@ class RagasContextPrecision(RagasMetric):
 
 
 class RagasContextPrecisionWithoutReference(RagasMetric):
-    """Average precision of the context, where a chunk is relevant if it was useful for the system's answer."""
+    """Average precision of the context, where chunks that the judge finds useful for the answer are relevant."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"
@@ -162,9 +164,9 @@ class RagasContextRecall(RagasMetric):
 
 
 class RagasAnswerCorrectness(RagasMetric):
-    """Weighted mean of the F-beta of the answer's statements against the reference's, and the cosine of both texts.
+    """Weighted mean of an F-beta (the answer's statements against the reference's) and the cosine of the two texts.
 
-    Refusals are also judged, and count as wrong.
+    Refusals with text are also judged.
     """
 
     TRAITS = PartTraits(version="1")
@@ -177,8 +179,8 @@ class RagasAnswerCorrectness(RagasMetric):
     def __init__(self, judge: Judge, factuality: float = 0.75, similarity: float = 0.25, beta: float = 1.0) -> None:
         if min(factuality, similarity) < 0 or not factuality + similarity > 0 or not beta > 0:
             raise ConfigError(
-                f"factuality and similarity must be at least 0, not both 0, and beta above 0, got {factuality},"
-                f" {similarity} and {beta}"
+                "factuality and similarity must be at least 0 and not both 0, and beta must be above 0, got"
+                f" {factuality}, {similarity} and {beta}"
             )
         super().__init__(judge)
         self.options = {"weights": [float(factuality), float(similarity)], "beta": float(beta)}
@@ -190,10 +192,10 @@ class RagasAnswerCorrectness(RagasMetric):
 
 
 class RagasFactualCorrectness(RagasMetric):
-    """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
+    """Precision, recall or F-beta of the answer's claims against the reference's, rounded to two places.
 
-    Refusals with text are also judged, and count as wrong. An answer without claims scores 0, as in ragas, but is not
-    scored if the reference has no claims either, or in ``mode`` precision, which does not extract the reference's.
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored if the
+    reference has no claims either, or if ``mode`` is "precision", which does not extract the reference's claims.
     """
 
     TRAITS = PartTraits(version="2")
@@ -216,7 +218,7 @@ class RagasFactualCorrectness(RagasMetric):
 
 
 class RagasSemanticSimilarity(RagasMetric):
-    """Cosine of answer and reference by the judge's embeddings; refusals are scored too."""
+    """Cosine of the judge's embeddings of the answer and the reference; refusals with text are also scored."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_semantic_similarity"

@@ -1,9 +1,9 @@
-"""Metrics of the whole ranking, regardless of ``top_k``; with one chunk per document they equal trec_eval's metrics.
+"""Metrics of the ranking, regardless of ``top_k``; with one chunk per document, they equal trec_eval's metrics.
 
-trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
-and m_map.c. Two differences: pieces of evidence are relevant, not chunks, so that no denominator depends on the
+See https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c and
+m_map.c. There are two differences. Pieces of evidence are relevant, not chunks, so that no denominator depends on the
 chunking; and a question without relevant evidence is not scored, whereas trec_eval scores it 0. AnnRecall and
-AnnEvidenceLost measure what an approximate index loses against exact search of the same vectors to the same depth.
+AnnEvidenceLost, which trec_eval lacks, compare an approximate index with exact search of the same vectors.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class Ndcg(EvidenceMetric):
 
 
 class _AtCutoff(EvidenceMetric):
-    """A metric of the ranking down to a cutoff, or of the whole ranking, named after ``stem``."""
+    """A metric of the ranking down to a cutoff, or of the whole ranking; its name begins with ``stem``."""
 
     stem: ClassVar[str]
 
@@ -86,7 +86,7 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Number of pieces of evidence within the cutoff, divided by the cutoff even if fewer chunks are ranked.
+    """Number of pieces of evidence within the cutoff, divided by the cutoff, even if fewer chunks are ranked.
 
     This is trec_eval's P. Pieces that one chunk covers count at successive ranks (``EvaluationView.credited_rank``).
     """
@@ -120,7 +120,7 @@ class HitRate(_AtGivenCutoff):
 
 
 class Mrr(_AtCutoff):
-    """1 / rank of the first chunk that covers a piece of evidence, 0 if there is none (trec_eval's recip_rank)."""
+    """1 / rank of the first chunk within the cutoff that covers evidence; 0 without one (trec_eval's recip_rank)."""
 
     TRAITS = PartTraits(version="1")
     stem = "mrr"
@@ -133,7 +133,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean precision at the ranks of the pieces of evidence, 0 for a piece not found (trec_eval's map, map_cut).
+    """Mean precision at the ranks of the pieces of evidence, and 0 for a piece not found (trec_eval's map, map_cut).
 
     A question's value is its average precision; the mean over questions is MAP.
     """
@@ -151,7 +151,7 @@ class MeanAveragePrecision(_AtCutoff):
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
-    """Return the proportion of the evidence found within the cutoff (questions,); 0 for questions without evidence."""
+    """Return the proportion of each question's evidence found within the cutoff; 0 for a question without evidence."""
     return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
@@ -185,16 +185,16 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each question from 1; rows of one question are adjacent."""
+    """Number the rows of each question from 1; the rows of one question must be adjacent."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
 
 
 class AnnRecall(Proportion):
-    """Proportion of the first chunks of exact search that are among the same number of chunks of approximate search.
+    """Proportion of exact search's first chunks that are also among the same number of approximate search's.
 
-    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with chunks
-    compared by identity. All legs of a hybrid with approximate indexes are pooled; without any approximate index there
-    is no score.
+    This is the recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with
+    chunks compared by identity. The legs of a hybrid that have approximate indexes are pooled; without any approximate
+    index, there is no score.
     """
 
     TRAITS = PartTraits(version="1")
@@ -240,7 +240,7 @@ class AnnEvidenceLost(Proportion):
 
 
 def _count_shared(left: Rankings, right: Rankings) -> NDArray[np.int64]:
-    """Count the chunks that are in both rankings, per question."""
+    """Count each question's chunks that are in both rankings."""
     row = np.arange(len(left.positions), dtype=np.int64)[:, None] << 32
     both = np.isin(left.positions + row, right.positions + row) & (left.positions != NO_CHUNK)
     counts: NDArray[np.int64] = np.count_nonzero(both, axis=1)

@@ -1,4 +1,4 @@
-"""Comparison of answers with the right ones: by ROUGE-L and BLEU, by keywords and embeddings."""
+"""Comparison of answers with right answers by ROUGE-L, BLEU and embeddings, and with keywords."""
 
 import importlib.metadata
 import re
@@ -30,7 +30,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class _Overlap(AnswerMetric):
-    """Takes the best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
+    """A metric that takes the best score over the right answers; refusals score 0, and unanswerable questions NaN."""
 
     needs = ("answer", "reference")
 
@@ -102,7 +102,7 @@ class RougeL(_Overlap):
 class Bleu(_Overlap):
     """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
 
-    Tokens are defined by sacrebleu's ``13a``; in scripts without spaces and in Hangul each character is a token.
+    Tokens are defined by sacrebleu's ``13a``; in scripts without spaces and in Hangul, each character is a token.
     """
 
     TRAITS = PartTraits(version="2")
@@ -131,8 +131,9 @@ _STEMMERS = {
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
-    ``match`` compares whole words, substrings or word stems in ``language`` ("label": the question's label, else
-    detected). A refusal of an answerable question scores 0; unanswerable questions are not scored.
+    ``match`` decides whether whole words, substrings, or word stems in ``language`` are compared; "label" is the
+    language of the question's label or, without one, the detected language. A refusal of an answerable question scores
+    0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -175,7 +176,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the folded stems of a text's words, and its punctuation marks, each between spaces."""
+    """Return the folded stems of a text's words and the text's punctuation marks, each between spaces."""
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
     return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
 
@@ -191,8 +192,8 @@ def _stemmer(code: str) -> Any:
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     """Compile the pattern that finds a keyword in a folded text.
 
-    Unless ``match`` is "substring", the keyword must start and end at the edge of a word; an edge that is a sign
-    (``-(x+1)``) or an unmarked character of Hangul or a script without spaces may be anywhere.
+    Unless ``match`` is "substring", the keyword must start and end at the edge of a word. This does not apply to an
+    edge of the keyword that is a sign (``-(x+1)``), or a character of Hangul or of a script without spaces.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))
@@ -210,7 +211,7 @@ CASES_EMBEDDED = 32
 class SemanticSimilarity(JudgedAnswerMetric):
     """Cosine between the embeddings of the answer and of the first right answer.
 
-    A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Texts longer
+    A refusal of an answerable question scores 0; unanswerable and conversational questions are not scored. Texts longer
     than the model's window are truncated.
     """
 
@@ -224,7 +225,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
         self.embedder = embedder
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case by the cosine between answer and reference; 1 if they are equal."""
+        """Judge every case by the cosine between its answer and reference; 1 if the two are equal."""
         for batch in batches(cases, CASES_EMBEDDED):
             texts = {n: (without_citations(case.answer, [case.reference]), case.reference) for n, case in batch}
             pairs = {n: (composed(answer), composed(reference)) for n, (answer, reference) in texts.items()}

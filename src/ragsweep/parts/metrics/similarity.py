@@ -1,4 +1,4 @@
-"""Similarity of the question and its context by an embedder, without labels and without an answer."""
+"""Similarity of a question and its context according to an embedder; needs neither labels nor answers."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,8 +13,7 @@ from ragsweep.parts.unit_vectors import unit
 class ContextSimilarity(Proportion):
     """Mean cosine between the embeddings of the question and of each chunk of the context.
 
-    Conversational questions and questions with an empty context are not scored. The embedder may truncate
-    long texts.
+    Conversational questions, and questions with an empty context, are not scored. The embedder may truncate long texts.
     """
 
     TRAITS = PartTraits(version="1")

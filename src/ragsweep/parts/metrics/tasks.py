@@ -18,15 +18,15 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    A ``unit`` of "%" or "points" means a bounded scale, on which configs are compared by differences; any other unit
-    means an amount, such as milliseconds, and a comparison by ratios.
+    A ``unit`` of "%" or "points", or none, means a scale on which configs are compared by differences; any other unit
+    means an amount, such as milliseconds, which is compared by ratios.
 
     The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted
     but does not make a result partial; comparisons of configs replace such a missing score by the worst score, if the
     metric has no unit and its scores are from 0 to 1.
 
-    A class may define ``pairs(question, output)``, which yields the expected and the found kind of each finding, "" for
-    a missing one. ``ragsweep compare --report`` draws their confusion matrix.
+    A class may define ``pairs(question, output)``, which yields the expected and the found kind of each finding; "" is
+    a missing kind. ``ragsweep compare --report`` draws their confusion matrix.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
@@ -73,10 +73,10 @@ class WeightedSum:
 
     Args:
         name: The metric's name.
-        terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
+        terms: The ``metric`` (``${metrics.KEY}``) and ``weight`` of each term, by the term's name.
         constant: Constant added to the sum.
         unit: Unit of the value.
-        bounds: Lowest and highest possible value; None if unbounded.
+        bounds: Lowest and highest possible value; None where there is none.
         higher_is_better: False if lower values are better.
     """
 
@@ -93,8 +93,9 @@ class WeightedSum:
         higher_is_better: bool = True,
     ) -> None:
         self.name, self.unit, self.higher_is_better, self.constant = name, unit, higher_is_better, constant
-        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-            raise ConfigError(f"bounds: must be [LOWEST, HIGHEST], null for none, got {bounds!r}")
+        is_pair = isinstance(bounds, list | tuple) and len(bounds) == 2
+        if not is_pair or not all(isinstance(bound, int | float | None) for bound in bounds):
+            raise ConfigError(f"bounds: must be [LOWEST, HIGHEST], with null for no limit, got {bounds!r}")
         self.bounds = (bounds[0], bounds[1])
         self.terms = {
             key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()
@@ -115,7 +116,8 @@ class TaskSuccess:
     """Whether a case is solved, that is, meets every criterion: 1 or 0.
 
     Args:
-        criteria: Name -> ``metric`` (``${metrics.KEY}``), and ``at_least`` or ``at_most``, or both.
+        criteria: The ``metric`` (``${metrics.KEY}``) of each criterion, by the criterion's name, with ``at_least``,
+            ``at_most`` or both.
         name: The metric's name.
     """
 
@@ -140,7 +142,7 @@ class TaskSuccess:
     def score(self, view: EvaluationView) -> Scores:
         """Score every case: 0 if any criterion is missed; otherwise a missing score leaves the case unscored.
 
-        Comparisons allow for rounding (1e-9).
+        The limits allow for rounding (1e-9).
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         for metric, least, most in self.criteria.values():
@@ -162,7 +164,7 @@ def _metric(term: Mapping[str, Any], where: str) -> Metric:
 def _number(term: Mapping[str, Any], key: str, where: str) -> float:
     value = term.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{where}.{key}: must be a number, got {value!r}")
+        raise ConfigError(f"{where}.{key}: must be a finite number, got {value!r}")
     return float(value)
 
 

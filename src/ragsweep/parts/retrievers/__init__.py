@@ -1,4 +1,4 @@
-"""Retrievers rank chunks: by words, by vectors, or by fusing the rankings of others."""
+"""Retrievers, which rank chunks by words, by vectors, or by fusing the rankings of other retrievers."""
 
 from ragsweep.parts.retrievers.bm25 import Bm25
 from ragsweep.parts.retrievers.hybrid_convex import HybridConvex

@@ -22,21 +22,21 @@ LANGUAGES = (
 """Languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
 
 Score = Callable[[list[int]], NDArray[Any]]
-"""A function from a query, given as the indices of its known words, to the scores of all chunks."""
+"""A function that takes the indices of a query's known words, and returns the scores of all chunks."""
 
 
 @dataclass(eq=False)
 class Bm25:
-    """Rank by BM25 over stemmed words of two letters and more, lower-cased, without stop words.
+    """Rank chunks by BM25 over lower-cased words of at least two characters, stemmed and without stop words.
 
     Ligatures and other compatibility forms count as the letters they represent; soft hyphens are ignored. In scripts
-    without spaces, and in Hangul, the words are pairs of neighbouring characters, so that a single character is found
-    only if it occurs alone.
+    without spaces, and in Hangul, the words are pairs of neighbouring characters, so a single character is found only
+    if it occurs alone.
 
-    For a word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, ``bm25s`` adds Lucene's ``idf * f / (f
-    + k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis
-    et al., "Which BM25 do you mean?", ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it
-    scores more than 0, and at least ``min_score``.
+    The backend ``bm25s`` uses Lucene's formula, called "lucene (accurate)" by Kamphuis et al., "Which BM25 do you
+    mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f +
+    k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n + .5) / (n + .5))``. The backend ``rank_bm25`` uses
+    BM25Okapi from the library of that name. A chunk is found if it scores more than 0, and at least ``min_score``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -69,7 +69,7 @@ class Bm25:
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Index the words of all chunks, block by block, so that no Python objects per chunk are kept."""
+        """Index the words of all chunks block by block, so that no Python objects are kept for single chunks."""
         shards = self.shards([len(text) for text in texts])
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
@@ -78,12 +78,12 @@ class Bm25:
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks; for rank_bm25, which does its own counting, return the words in order."""
+        """Return the word counts of some chunks or, for rank_bm25, which counts by itself, their words in order."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the numbered word counts of all shards, in any order, into the index."""
+        """Merge the results of ``count`` for all shards, each with the shard's number, into the index."""
         if self.backend == "bm25s":
             words, state = postings.index(((n, postings.Counts(**shard)) for n, shard in shards), self.k1, self.b)
         else:
@@ -91,7 +91,7 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return the ``depth`` best chunks that score more than 0, padded; ``min_score`` is applied by the caller."""
+        """Return each query's best chunks that score above 0, padded to ``depth``; the caller applies ``min_score``."""
         number, score = self._load(index)
         ids, meaning = self._split(queries)
         result = empty_rankings(len(queries), depth)
@@ -103,7 +103,7 @@ class Bm25:
         return result
 
     def _split(self, texts: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-        """Split texts into words: word numbers for every text, and the vocabulary."""
+        """Split texts into words; return every text's words as indices into the vocabulary, and the vocabulary."""
         import bm25s
         import Stemmer
 
@@ -118,7 +118,7 @@ class Bm25:
         return ids, sorted(vocabulary, key=vocabulary.__getitem__)
 
     def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
-        """Open an index, and cache it for the next call: queries may come one by one."""
+        """Open an index and cache it, because queries may come one by one."""
         if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
@@ -131,7 +131,7 @@ class Bm25:
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
     """Return bm25s's scoring function, which adds the weights of a query's words in one array over all chunks.
 
-    An array of only the chunks that contain these words is slower above some 5,000 postings.
+    An array over only the chunks that contain these words is slower if they have more than about 5,000 postings.
     """
     import bm25s
 
@@ -164,7 +164,7 @@ def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
     model = BM25Okapi([document.tolist() for document in documents], k1=k1, b=b)
 
     def score(words: list[int]) -> NDArray[Any]:
-        with np.errstate(invalid="ignore"):  # with b = 1 a blank chunk scores 0 / 0: NaN, which is not found
+        with np.errstate(invalid="ignore"):  # with b = 1, a blank chunk scores 0 / 0 = NaN, and is not found
             scores: NDArray[Any] = model.get_scores(words)
         return scores
 

@@ -13,15 +13,15 @@ from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
 Bounds = tuple[float, float | None]
 
 ROUNDING = 0.01
-"""Amount by which a score may exceed its bounds: unit vectors have length 1 only up to rounding."""
+"""Amount by which a score may exceed its bounds, because rounding changes the length of unit vectors."""
 
 
 class HybridConvex:
     """Fuse any retrievers by a weighted sum of their normalised scores: see :func:`ragsweep.parts.fusion.convex`.
 
-    The leg ``alpha_leg`` has the weight ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` sets every
-    leg's weight. With ``normalisation`` "theoretical" a leg's traits must declare ``bounds``, its lowest and highest
-    possible score (None: unbounded).
+    The leg ``alpha_leg`` has the weight ``alpha``, and the other legs share ``1 - alpha`` equally, unless ``weights``
+    sets every leg's weight. With ``normalisation`` "theoretical", each leg's traits must declare ``bounds``: its lowest
+    possible score, and its highest or None.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", weighing=frozenset({"alpha", "alpha_leg", "weights"}))
@@ -34,7 +34,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid alpha, leg, normalisation or weights, or if required bounds are missing."""
+        """Raise ConfigError for an invalid argument, and if a leg does not declare the bounds that it needs."""
         self.legs = legs
         self.alpha = alpha
         self.alpha_leg = alpha_leg
@@ -46,7 +46,7 @@ class HybridConvex:
         for name, leg in legs.items() if normalisation == "theoretical" else ():
             if (bounds := traits_of(leg).bounds) is None:
                 raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', but the leg {name} declares no bounds of its scores; "
+                    f"retriever.normalisation is 'theoretical', but the leg {name} declares no bounds for its scores; "
                     "choose min_max or z_score"
                 )
             self._bounds[name] = bounds
@@ -60,9 +60,10 @@ class HybridConvex:
             scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]
             beyond = scores[(scores < least - ROUNDING) | (scores > (np.inf if most is None else most + ROUNDING))]
             if len(beyond):
+                bounds = f"at least {least:g}" + ("" if most is None else f" and at most {most:g}")
                 raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside "
-                    f"its bounds {least, most} (are its vectors unit vectors?); choose min_max or z_score"
+                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, although it "
+                    f"declares scores of {bounds}; choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]
@@ -71,9 +72,9 @@ class HybridConvex:
     def _by_alpha(self) -> Mapping[str, float]:
         if not 0 <= self.alpha <= 1:
             raise ConfigError(
-                f"retriever.alpha, the weight of {self.alpha_leg}, must be between 0 and 1, got {self.alpha}"
+                f"retriever.alpha, the weight of the leg {self.alpha_leg}, must be between 0 and 1, got {self.alpha}"
             )
-        if self.alpha_leg not in self.legs:
+        if self.legs and self.alpha_leg not in self.legs:
             raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
         others = (1 - self.alpha) / max(len(self.legs) - 1, 1)
         return {name: self.alpha if name == self.alpha_leg else others for name in self.legs}

@@ -14,7 +14,7 @@ class HybridRrf:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
-        """Raise ConfigError for ``k`` below 0 or NaN, or weights that do not fit the legs."""
+        """Raise ConfigError if ``k`` is negative or NaN, or if the weights are invalid."""
         if not k >= 0:
             raise ConfigError(f"retriever.k must be at least 0, got {k}")
         self.legs = legs

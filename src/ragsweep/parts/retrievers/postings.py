@@ -1,4 +1,4 @@
-"""Count the words of chunks in bounded memory, and weight them by BM25."""
+"""Count the words of chunks block by block, in little memory, and compute BM25 weights from the counts."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
-"""Texts per block; below 65,536, so that a text's position takes two bytes."""
+"""Maximum number of texts in a block; below 65,536, so that a text's position fits in two bytes."""
 
 CHARACTERS = 16_000_000
-"""Target size of a block in characters; its last text may exceed it."""
+"""Number of characters at which a block ends, after the text that reaches it."""
 
 PAIRS = 1 << 20
-"""Number of (word, chunk) pairs weighted at a time; a single word may exceed it."""
+"""Maximum number of (word, chunk) pairs that are weighted at a time, unless a single word has more."""
 
 
 class Words(NamedTuple):
@@ -31,13 +31,13 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The counts of every word in every text of a block: pairs ordered by word and then by text."""
+    """The counts of words in a block, one for each word and each text that contains it, ordered by word, then text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # the number of words of every text
     spread: NDArray[np.int32]  # the number of texts that contain each word
-    texts: NDArray[np.uint16]  # of every pair: the text's position in the block
-    counts: NDArray[Any]  # of every pair, in as few bytes as possible
+    texts: NDArray[np.uint16]  # the position in the block of each pair's text
+    counts: NDArray[Any]  # the count of each pair, in as few bytes as possible
 
 
 def blocks(lengths: Iterable[int]) -> Iterator[slice]:
@@ -81,22 +81,22 @@ def unpacked(words: NDArray[np.uint8]) -> list[str]:
 
 
 class Vocabulary:
-    """The vocabulary of all blocks, which converts the word indices of a block to indices in the sorted vocabulary."""
+    """The words of all blocks; converts a block's word indices to indices into the sorted vocabulary."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """Count the words so far."""
+        """Return the number of words so far."""
         return len(self._numbers)
 
     def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the number of each word of a block; new words are numbered in order of arrival."""
+        """Number the words of a block in order of arrival; a word that is already known keeps its number."""
         known = self._numbers
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the sorted words, and an array from the numbers that ``add`` returns to indices of these words."""
+        """Return the sorted words, and an array with the index among them of each number that ``add`` returns."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -104,11 +104,11 @@ class Vocabulary:
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
-    """Make arrays that are bit-identical to bm25s's: postings by word, with ascending chunks.
+    """Return the sorted words and, unless there are none, the arrays of the index by name.
 
-    Returns the sorted words, and the arrays by name (none without words). ``counted`` yields numbered blocks in any
-    order. Counts are kept in a temporary file, at least three bytes per pair, and the result in another: apart from the
-    chunks' lengths and the vocabulary, memory does not grow with the number of chunks.
+    The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields numbered
+    blocks in any order. The counts are kept in a temporary file, at least three bytes per pair, and the postings in
+    another one, so only the vocabulary and the chunks' lengths use memory that grows with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}
@@ -126,7 +126,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
             return ordered, {}
         first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
         chunks, weights = mapped_array((int(first[-1]),), np.int32), mapped_array((int(first[-1]),), np.float32)
-        free, before = first[:-1].copy(), 0  # the next position of each word's pairs; the number of earlier chunks
+        free, before = first[:-1].copy(), 0  # each word's next position; the number of earlier chunks
         for number in sorted(starts):
             file.seek(starts[number])
             own, block_spread, texts, counts = (np.load(file) for _ in range(4))
@@ -149,7 +149,7 @@ def _weigh(
     k1: float,
     b: float,
 ) -> None:
-    """Replace every count f by ``idf f / (f + k1 (1 - b + b length / average))``, rounded like bm25s.
+    """Replace every count f by ``idf f / (f + k1 (1 - b + b length / average))``, rounded as in bm25s.
 
     ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word in n of N chunks.
     """

@@ -1,4 +1,4 @@
-"""Rank chunks by the inner product of their vectors and the query's."""
+"""Rank chunks by the inner product of their vectors with the query's vector."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ class Vector:
     TRAITS: ClassVar[PartTraits] = PartTraits(
         version="2",
         filtering=frozenset({"min_score"}),
-        bounds=(-1.0, 1.0),  # of unit vectors
+        bounds=(-1.0, 1.0),  # for unit vectors
     )
 
     embedder: Embedder
@@ -27,5 +27,5 @@ class Vector:
     min_score: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a ``min_score`` that is not a number."""
+        """Raise ConfigError if ``min_score`` is NaN."""
         check_min_score(self.min_score)

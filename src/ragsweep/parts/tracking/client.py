@@ -1,7 +1,7 @@
-"""Record results in MLflow through its client, which leaves the process's active runs and default URI unchanged.
+"""Record results in MLflow through its client, leaving the process's active run and default URI as they were.
 
-One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
-MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
+A sweep is a parent run, and each of its configs a child (tag ``mlflow.parentRunId``). Statuses are set explicitly:
+MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent, as MLflow would store it as 0.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Maximum number of children that are looked up singly (20 ms each) rather than by listing all (10 ms each)."""
+"""Maximum number of children that are looked up one by one (20 ms each) rather than by listing all (10 ms each)."""
 
 QUESTIONS = "questions.json"
-"""The table of questions that MLflow's evaluation page shows."""
+"""The file with the table of questions that MLflow's evaluation page shows."""
 CHOSEN, ALL = TABLES = ("chosen", "all")
 """Values of ``tables``: which configs of a sweep have a table of questions."""
 
 
 class Mlflow:
-    """Record in an MLflow database or server.
+    """Record results in an MLflow database or on an MLflow server.
 
     Args:
-        uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server; if None,
-            the environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
-        experiment: Name of the experiment, created if missing.
+        uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. The default
+            is the environment's ``MLFLOW_TRACKING_URI`` or, without it, ``sqlite:///mlflow.db`` in the current folder.
+        experiment: Name of the experiment, which is created if it does not exist.
         traces: The questions of a config that get a trace: none, failures, sample or all.
-        tables: The configs of a sweep that get a table of questions: chosen (the choice and its comparison) or all.
+        tables: The configs of a sweep that get a table of questions: chosen (the two compared first) or all.
 
     Methods that call MLflow raise TrackingError if it cannot be reached or rejects a call. An interrupted recording can
     be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
@@ -62,11 +62,11 @@ class Mlflow:
     ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self.traces = traces  # only checked here: evaluations read it from the config
+        self.traces = traces  # only checked here; evaluations read it from the config
         self.tables = tables
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, TrackingError if recording is clearly impossible; loads no MLflow."""
+        """Raise ConfigError for invalid settings, and TrackingError if recording cannot work; does not load MLflow."""
         if self.traces not in TRACES:
             raise ConfigError(f"tracking.traces must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
@@ -74,16 +74,16 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Return a warning if this location receives unencrypted credentials; else empty."""
+        """Return a warning if credentials would be sent to this location unencrypted; empty otherwise."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return this location's registry of models, which logs to the experiment."""
+        """Return this location's registry of models, whose ``register`` logs to the experiment."""
         with self._connection.opened():
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return this location's registry of models, to read from. Raises InputError if the database does not exist."""
+        """Return this location's registry of models for reading. Raises InputError if the database does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
             way_out = "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI"
@@ -93,11 +93,11 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash that identifies location and experiment: the URI may contain a password."""
+        """A hash of the location and the experiment; not the URI itself, which may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run with these tags and this start (seconds since 1970; None: any), or None."""
+        """Return the id of a run with these tags that began at ``started`` (seconds since 1970, if given), or None."""
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
@@ -111,7 +111,7 @@ class Mlflow:
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
     def view_command(self) -> str:
-        """Return the command that shows the recorded runs, or the server's address."""
+        """Return the command that shows the recorded runs or, for a server, an address that does."""
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
             return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
@@ -127,7 +127,7 @@ class Mlflow:
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Open the parent run of a sweep, or adopt the run with this id (created by ``mlflow run``); return its id."""
+        """Open the parent run of a sweep, or reopen the run ``adopt`` as its parent; return the id of the parent."""
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run
@@ -151,7 +151,7 @@ class Mlflow:
     ) -> None:
         """Write a sweep's results to the parent run and end it with ``status``, even if writing fails.
 
-        ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value per metric.
+        ``status`` is FINISHED, FAILED or KILLED. If a sweep is closed again, unchanged metrics get no second value.
         """
         with self._connection.opened():
             try:
@@ -169,8 +169,8 @@ class Mlflow:
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
         """Return the runs of a sweep's configs by job, for ``jobs`` or, if it is None, for all jobs.
 
-        If a job has two runs (its process was killed between a request and the response), the superfluous one is ended
-        as KILLED, with the reason in the tag ``ragsweep.killed``.
+        If a job has several runs (a process was killed between a request and the response), the superfluous ones are
+        ended as KILLED, with the reason in the tag ``ragsweep.killed``.
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
@@ -186,12 +186,12 @@ class Mlflow:
             return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
 
     def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
-        """End the RUNNING children as KILLED, unless their job is in ``kept``; return the ids of the ended ones."""
+        """End RUNNING children as KILLED, except those whose job is in ``kept``; return the ids of the ended runs."""
         with self._connection.opened():
             running = contents.children(self._connection, parent, "attributes.status = 'RUNNING'")
             ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in kept]
             for run_id in ended:
-                self._kill(run_id, "its process ended before it was recorded whole")
+                self._kill(run_id, "its process ended before the run was completely recorded")
             return ended
 
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
@@ -217,7 +217,7 @@ class Mlflow:
         """Record a config as a run and return the run's id.
 
         Rankings are written to the parent, where its children share them, or to the run itself if it has no parent;
-        rankings that are already there are not rendered again. A PARTIAL result is a FAILED run.
+        rankings that are already there are not rendered again. A PARTIAL result is recorded as a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:
@@ -232,7 +232,7 @@ class Mlflow:
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
-        """Record a failed config as a FAILED run: the error as a tag, the traceback as a file."""
+        """Record a failed config as a FAILED run, the error as a tag, and the traceback as a file; return its id."""
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
             written = {"traceback.txt": files.encoded(failure.traceback or failure.error)}
@@ -282,7 +282,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open the run of one config and end it: with ``status`` on success, else FAILED or KILLED."""
+        """Open the run of one config, and end it with ``status`` or, after an error, as FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run

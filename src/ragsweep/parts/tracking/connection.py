@@ -1,4 +1,4 @@
-"""A lazy connection to a tracking database or server that translates MLflow's errors."""
+"""A lazy connection to a tracking database or server, which raises MLflow's errors as TrackingError."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-WAY_OUT = f"check that it is writable, correct {ADDRESS}, or set tracking=none"
+WAY_OUT = f"check that it is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
+"""Seconds without calls after a request to a server timed out; doubled by each timeout until calls succeed again."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Seconds after which a message states that the server is slow, and limit for all calls in one ``opened`` block:
-MLflow's own limit applies only to the time between two bytes."""
+"""Seconds after which a message states that the server is slow, and the limit in seconds for all calls in one
+``opened`` block. MLflow's own limit applies only to the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -54,13 +54,14 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""Environment variables of MLflow that are set here unless the user has set them. MLflow's own limits are 120 s and
-seven retries; a retried request could create two runs of one config, and `ragsweep sync` sends missed records."""
+"""Environment variables for MLflow that are set here unless the user has set them. MLflow's own limits are 120 s and
+seven retries, but a retried request could create two runs of one config; `ragsweep sync` sends missed records instead.
+"""
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is being written; ``before`` is its content if it already existed."""
+    """A run that is being written; ``before`` is its earlier content if it existed before."""
 
     id: str
     experiment: str
@@ -77,8 +78,8 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name; ``prompts`` the
-    registered versions by name and text, None if the registry is unavailable.
+    ``parents`` caches the runs of sweeps by id, because all children need them, ``experiments`` the ids of experiments
+    by name, and ``prompts`` the registered versions by name and text; it is None if the registry is unavailable.
     """
 
     uri: str
@@ -92,7 +93,7 @@ class Connection:
     @classmethod
     @cache
     def to(cls, uri: str) -> Connection:
-        """Return this process's connection, shared by all trackers of one URI, like MLflow's own."""
+        """Return this process's connection to a URI, which all trackers of that URI share."""
         return cls(uri)
 
     @cached_property
@@ -104,9 +105,9 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this URI and the experiment with this id MLflow's defaults in the block, for the whole process.
+        """Make this URI and the experiment with this id the process's defaults for MLflow during the block.
 
-        This is for functions of MLflow that ignore the URI of a client.
+        Some functions of MLflow ignore the URI of a client, and use the defaults.
         """
         import mlflow
 
@@ -122,13 +123,13 @@ class Connection:
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
-        """Return the run of a sweep, and cache it."""
+        """Return the run with this id, such as a sweep's, and cache it."""
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
 
     def experiment(self, name: str) -> str:
-        """Return an experiment's id; create the experiment if it does not exist.
+        """Return the id of an experiment, which is created if it does not exist.
 
         Raises TrackingError for a deleted experiment.
         """
@@ -172,10 +173,10 @@ class Connection:
 
     @contextmanager
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
-        """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
+        """Configure MLflow, create its tables if needed, and raise errors in the block as TrackingError.
 
         For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
-        time of all calls to a server, in the main thread only; None is no limit.
+        total time of calls to a server, in the main thread only; None means no limit.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -199,18 +200,19 @@ class Connection:
 
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
-            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start it, correct {ADDRESS}, or set"
-            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends missed records (with --all"
-            " also those of tracking=none)"
+            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
+            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends the results that it lacks"
+            " (with --all, also those of tracking=none)"
         )
 
     @contextmanager
     def _translated(self) -> Generator[None, None, None]:
-        """Raise MLflow's errors as a TrackingError of one sentence, without the secrets of the URI."""
+        """Raise an error of MLflow as a TrackingError on one line, without the secrets of the URI."""
         try:
             yield
         except _errors() as error:
-            if outage := error if isinstance(error, TimeoutError) else find_outage(error):
+            outage = error if isinstance(error, TimeoutError) else find_outage(error)
+            if outage and is_server(self.uri):
                 if outage is error or "timed out" in str(outage):
                     self._silent_until, self._silence = time.monotonic() + self._silence, 2 * self._silence
                     raise self._absent("a request timed out") from None
@@ -223,7 +225,7 @@ class Connection:
 
 
 def find_outage(error: BaseException) -> BaseException | None:
-    """Return the connection error or timeout that caused an error; None if it had another cause."""
+    """Return the connection error or timeout that an error is, or that caused it; None if there is none."""
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)
@@ -231,7 +233,7 @@ def find_outage(error: BaseException) -> BaseException | None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return the exceptions that an unusable database or server raises; MLflow's own only if MLflow is loaded."""
+    """Return the exceptions that an unusable database or server raises; those of MLflow only if MLflow is loaded."""
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError
     from mlflow.exceptions import MlflowException

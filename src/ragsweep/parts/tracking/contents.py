@@ -1,4 +1,4 @@
-"""Find and reopen runs, and send the contents of an open one: values, files, dataset and rankings."""
+"""Find and reopen runs, and send the contents of an open run: values, files, its dataset and rankings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PAGE = 200
-"""Number of runs per request."""
+"""Maximum number of runs per request."""
 
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
-    """Yield the runs below a parent that meet a condition in MLflow's search syntax."""
+    """Yield the children of a parent run that meet ``condition``, which is in MLflow's search syntax."""
     experiment, token = connection.parent(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
@@ -54,11 +54,11 @@ def log_values(
     metrics: Mapping[str, float],
     artifacts: Mapping[str, bytes],
 ) -> None:
-    """Send parameters, metrics and files; to an adopted run, only new parameters and changed metrics, and all files."""
+    """Send parameters, metrics and files; an adopted run gets only new parameters and changed metrics."""
     from mlflow.entities import Metric, Param
 
     short, long = files.parameters(parameters)
-    # A parameter cannot be rewritten, and a metric would get a second point.
+    # A parameter cannot be rewritten, and an unchanged metric would get a second point.
     params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
     now = round(time.time() * 1000)
     numbers = [
@@ -77,7 +77,7 @@ def log_values(
 
 
 def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> None:
-    """Log the dataset of a run, by the digests of its golden set and corpus."""
+    """Log the dataset of a run, identified by the digests of its golden set and corpus."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
@@ -85,7 +85,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
     digest = facts.golden_digest[: files.LONGEST_DIGEST]
     dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-    # All runs share MLflow's row of a dataset; tags belong to the single run. A repeated input is not duplicated.
+    # All runs share MLflow's row of a dataset, but tags belong to one run. A repeated input is not duplicated.
     tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
     connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 

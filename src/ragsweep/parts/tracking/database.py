@@ -1,7 +1,8 @@
-"""Tracking URIs, and MLflow tables in a SQLite file: checked, created, and tuned for many small commits."""
+"""Check tracking URIs; check and create MLflow's tables in a SQLite file, and tune it for many small commits."""
 
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -18,7 +19,7 @@ ADDRESS = "tracking.uri, --uri or MLFLOW_TRACKING_URI"
 """The settings that choose a tracking location, for messages."""
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
-"""Schemes of MLflow's own stores; others are added by plugins."""
+"""Schemes of MLflow's own stores; plugins add others."""
 
 
 def mask_uri(uri: str) -> str:
@@ -28,7 +29,7 @@ def mask_uri(uri: str) -> str:
 
 
 def absolute_uri(uri: str) -> str:
-    """Make the path of a SQLite URI absolute, so that it means the same in every process."""
+    """Make the path of a SQLite URI absolute, so that it refers to the same file in every process."""
     prefix, separator, rest = uri.partition(":///")
     name, _, arguments = rest.partition("?")
     if not separator or not _is_sqlite(uri) or name in ("", ":memory:"):
@@ -51,21 +52,24 @@ def is_server(uri: str) -> bool:
 
 
 def check_uri(uri: str) -> None:
-    """Raise TrackingError for a URI that MLflow rejects or that is not persistent."""
+    """Raise TrackingError for a URI that MLflow rejects, or at which it keeps nothing."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         folder, new = local_folder(uri), "sqlite:///mlflow.db"
-        command = f"{mlflow_command()} migrate-filestore --source {folder} --target {new}"
-        moved = f"; `{command}` copies its runs" if folder and folder.is_dir() else ""
+        command = f"{mlflow_command()} migrate-filestore --source {shlex.quote(str(folder))} --target {new}"
+        moved = f"; `{command}` copies the folder's runs there" if folder and folder.is_dir() else ""
         raise TrackingError(
             f"{mask_uri(uri)}: MLflow reads this as a folder of files, which version 3.13 and later cannot write; set"
             f" {ADDRESS} to {new}{moved}"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
-        raise TrackingError(f'"{uri}" names no file, so nothing is kept; set {ADDRESS} to sqlite:///mlflow.db')
+        raise TrackingError(f'"{uri}" names no file, so nothing would be kept; set {ADDRESS} to sqlite:///mlflow.db')
     name = scheme.partition("+")[0]
     if name not in SCHEMES and name not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
-        raise TrackingError(f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location")
+        raise TrackingError(
+            f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location, or install the"
+            " plugin with this store"
+        )
 
 
 def local_folder(location: str) -> Path | None:
@@ -89,18 +93,20 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-"""Time limit for waiting while another process creates the tables (which takes about two seconds)."""
+"""Maximum time to wait while another process creates the tables, which takes about two seconds."""
 
 
 def check_database(uri: str, path: Path) -> None:
-    """Check that MLflow can use a database file and its artifact folder, without loading MLflow.
+    """Check that MLflow can use a database file, and its artifact folder if the file is new, without loading MLflow.
+
+    Creates the folders.
 
     Raises:
         TrackingError: The file contains another program's tables.
-        sqlite3.Error, OSError: File or folder is not writable. MLflow itself would retry for a hundred seconds.
+        sqlite3.Error, OSError: The file or a folder is not writable. MLflow itself would retry for a hundred seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not _has_tables(uri, path):  # else the experiment may have its artifacts elsewhere
+    if not _has_tables(uri, path):  # an existing experiment may have its artifacts elsewhere
         artifacts = path.parent / "mlruns"
         artifacts.mkdir(exist_ok=True)
         if not os.access(artifacts, os.W_OK):
@@ -108,9 +114,9 @@ def check_database(uri: str, path: Path) -> None:
 
 
 def create_tables(uri: str, path: Path) -> None:
-    """Create MLflow's tables in a new database file; any number of processes may do so at once.
+    """Create MLflow's tables in a database file that has none; any number of processes may do so at once.
 
-    They are created in a temporary file that is then renamed: a killed process leaves no partial database.
+    The tables are created in a temporary file that is then renamed, so a killed process leaves no partial database.
     """
     from filelock import FileLock
 
@@ -129,13 +135,13 @@ def create_tables(uri: str, path: Path) -> None:
 
 
 def use_write_ahead_log(path: Path) -> None:
-    """Switch the file to a write-ahead log, so that readers and the writer do not block each other.
+    """Switch a database file to a write-ahead log, so that readers and the writer do not block each other.
 
-    Connections of this process then sync to disk only at checkpoints, not at each of a config's nine commits: a killed
-    process loses nothing, and a power failure at most the last configs, which are still in the ledger.
+    Connections of this process then sync to disk only at checkpoints, not at each of a config's nine commits. A killed
+    process loses nothing; a power failure loses at most the last configs, which are still in the ledger.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # fails if the file is in use elsewhere, and is then skipped
+        connection.execute("PRAGMA journal_mode = WAL")  # fails, and is skipped, if the file is in use elsewhere
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -155,14 +161,14 @@ def _has_tables(uri: str, path: Path) -> bool:
         tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
-            f"{mask_uri(uri)} contains tables of another program ({', '.join(tables[:3])} ...); "
+            f"{mask_uri(uri)} contains tables of another program (such as {', '.join(tables[:3])}); "
             f"set {ADDRESS} to a separate database"
         )
     return bool(tables)
 
 
 def describe_risk(uri: str) -> str:
-    """Return a warning if credentials would be sent to a URI unencrypted; else empty."""
+    """Return a warning if credentials would be sent to a URI unencrypted; empty otherwise."""
     parts = urlsplit(uri)
     is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

@@ -1,4 +1,4 @@
-"""Contents of runs: the part of a result that is logged, within MLflow's limits, and atomically written artifacts."""
+"""Contents of runs: the values of a result to log, within MLflow's limits, and the files to write as artifacts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNFINISHED = ".artifact.uploading."
 def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
     """Write files below ``location``, the artifact URI of a run tracked at ``uri``; names may contain slashes.
 
-    In a local folder files are written atomically. Raises ValueError for a name outside the folder.
+    In a local folder, each file is written atomically. Raises ValueError for a name outside the folder.
     """
     for name in artifacts:
         if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
@@ -57,7 +57,7 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
 
 
 def remove_unfinished(location: str) -> None:
-    """Remove a killed process's unfinished files from a run's artifacts, if these are in a local folder."""
+    """Remove a killed process's unfinished files from a run's artifacts, if the artifacts are in a local folder."""
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
@@ -75,12 +75,12 @@ LONGEST_KEY = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
-"""Maximum bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are at most 350 kB."""
+"""Maximum bytes of parameters in one request; MLflow allows 1 MB including the metrics, which take up to 350 kB."""
 
 MOST_METRICS = 40
-"""Maximum number of metrics in a run: MLflow's pages show them side by side."""
+"""Number of metrics in a run up to which optional ones are added: MLflow's pages show all of them side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Families of metrics: by rank, by quantile of the latency, and of approximate indexes."""
+"""Metrics that come in families: at a cutoff, latencies, and those of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold for each."""
 
@@ -90,8 +90,8 @@ OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
 def key(name: str) -> str:
-    """Replace text that MLflow rejects in a key: some characters, and, because keys are paths, ``//`` and ``..``."""
-    if len(name) > LONGEST_KEY:  # cut, and distinguished from others with the same beginning
+    """Shorten a long key, and replace what MLflow rejects: some characters and, in paths, ``//`` and ``..``."""
+    if len(name) > LONGEST_KEY:  # a hash distinguishes keys with the same beginning
         name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
     parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
     return "/".join(part if part.strip(". ") else "_" for part in parts if part) or "_"
@@ -100,16 +100,16 @@ def key(name: str) -> str:
 def metrics(result: Result) -> dict[str, float]:
     """Return the numbers of a result that MLflow's pages can show side by side; the ledger contains all.
 
-    - ``<metric>`` of the objectives, the headline and the judged metrics
-    - ``<objective>_low``, ``<objective>_high``: its 95 % interval
-    - up to MOST_METRICS in total: metrics with a target, the STANDARD ones, the others in config order
-      except for the families OF_MANY (``recall_at_5``, ``latency_p95_ms``), then the intervals of headline metrics
-    - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
-    - ``race_asked``, ``race_of``, ``race_ahead``: of a dropped config, the questions asked, all questions of the race,
-      and a lower bound on the lead of the best
+    - ``<metric>``: each objective, headline metric and judged metric
+    - ``<objective>_low``, ``<objective>_high``: the objective's 95 % interval
+    - ``<metric>_n_failed``: how many questions an objective or headline metric could not measure, if any
+    - ``race_asked``, ``race_of``, ``race_ahead``: the questions that a config in a race was asked, all questions of the
+      race and, if the config was dropped, a lower bound on the lead of the best config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
-      ``query``: the cost when first computed
-    - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
+      ``query``: the usage when first computed
+    - ``tokens_cut_share``: the proportion of the chunks' tokens that are beyond the embedder's window
+    - up to MOST_METRICS in total: metrics with a target, the STANDARD metrics, other metrics in config order except
+      those OF_MANY (``recall_at_5``, ``latency_p95_ms``), and the intervals of headline metrics
     """
     shown, decides = shown_metrics(result.run.config), objectives(result.run.config)
     summaries = result.summaries.metrics
@@ -155,13 +155,13 @@ def tags(result: Result) -> dict[str, str]:
 
 
 def without_noise(value: float) -> float:
-    """Round to twelve significant digits, and below 1e-12 to 0, to remove rounding errors of sums."""
+    """Remove rounding errors of sums: round to twelve significant digits, and an absolute value below 1e-12 to 0."""
     value = float(value)
     return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters to send, with long values replaced by their hashes, and the long values."""
+    """Return the parameters to send, in which hashes replace long values, and the long values by name."""
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long
@@ -194,7 +194,7 @@ def parquet(result: Result) -> bytes:
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:
-    """Serialise a config as YAML, in its order."""
+    """Serialise a config as YAML, keeping the order of its keys."""
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
 
     plain = json.loads(json.dumps(config, default=str))
@@ -227,7 +227,7 @@ def short_tag(value: str) -> str:
 
 
 def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
-    """Divide parameters into requests of a size that MLflow accepts; at least one, possibly empty."""
+    """Divide parameters into requests of a size that MLflow accepts; without parameters, into one empty request."""
     divided: list[list[tuple[str, str]]] = [[]]
     size = 0
     for name, value in values.items():

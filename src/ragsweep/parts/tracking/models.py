@@ -1,5 +1,6 @@
-"""Models in MLflow's registry: a config as models from code, its versions, and their aliases."""
+"""Models in MLflow's registry: register configs as models from code, and find their versions and aliases."""
 
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version with the reference of its evaluated config, in a form that commands accept."""
+"""The tag of a version that contains the reference of the evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):
@@ -45,7 +46,7 @@ class ModelRegistry:
     """The registry of one MLflow database or server. Methods raise TrackingError if it is unusable."""
 
     connection: Connection
-    experiment: str  # its id
+    experiment: str  # the id of the experiment in which models are logged
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
         """Return the version that an alias points to; None if the model or the alias does not exist."""
@@ -63,13 +64,14 @@ class ModelRegistry:
     def find(self, reference: str) -> ModelVersion:
         """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, optionally prefixed by ``models:/``.
 
-        Raises InputError if there is none, ConfigError for any other form.
+        Raises InputError if there is no such version, and ConfigError for any other form of reference.
         """
         from mlflow.exceptions import MlflowException
 
         text = reference.removeprefix("models:/")
         name, sign, rest = text.rpartition("@" if "@" in text else "/")
-        if not (name and sign and rest) or (sign == "/" and not rest.isdigit()):
+        is_number = rest.isdecimal() and len(rest) < 19  # more digits exceed an SQL integer
+        if not (name and rest) or {":", "/"} & set(name) or (sign == "/" and not is_number):
             raise ConfigError(f'"{reference}" is not a version of a model; write NAME@ALIAS or NAME/NUMBER')
         if sign == "@":
             found = self.holder(name, rest)
@@ -84,12 +86,13 @@ class ModelRegistry:
                 else:
                     found = ModelVersion(version.name, str(version.version), dict(version.tags))
         if found is None:
-            command = f"ragsweep ship RUN --name {name}{f' --alias {rest}' if sign == '@' else ''}"
-            raise InputError(f'{mask_uri(self.connection.uri)}: no model version "{text}"; register one: {command}')
+            place, names = mask_uri(self.connection.uri), ["--name", name, *(["--alias", rest] if sign == "@" else [])]
+            command = shlex.join(["ragsweep", "ship", "RUN", *names, "--uri", place])
+            raise InputError(f'{place}: no model version "{text}"; register one: {command}')
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
-        """Download files of a version's bundle into a folder; return the folder that contains them."""
+        """Download the named files of a version's bundle below a folder; return the folder that contains them."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment):
@@ -99,11 +102,11 @@ class ModelRegistry:
         return Path(path).parent
 
     def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
-        """Log a model and register it as a new version, with its tags and without any alias."""
+        """Log a model, and register it as a new version with these tags and without an alias."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # MLflow's warning is a subclass
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # MLflow's own category is a subclass
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
                     name="model",
@@ -121,13 +124,13 @@ class ModelRegistry:
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
-        """Point an alias to a version."""
+        """Make an alias point to a version."""
         with self.connection.opened(None):
             self.connection.client.set_registered_model_alias(version.name, alias, version.number)
 
 
 def _signature() -> Any:
-    """Describe an input row and an output row."""
+    """Return the schema of the rows that a model reads and returns."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Object, Property, Schema
 

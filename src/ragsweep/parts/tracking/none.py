@@ -7,7 +7,7 @@ from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 
 class NoTracking:
-    """Record nothing, with the methods of :class:`Mlflow`."""
+    """A tracker that records nothing; it has the methods of :class:`Mlflow` that runs and sweeps call."""
 
     identity, tables = "", "chosen"
 
@@ -27,7 +27,7 @@ class NoTracking:
         return ""
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Return ``adopt``, or an empty id."""
+        """Return ``adopt``; empty if it is None."""
         return adopt or ""
 
     def reopen_sweep(self, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The prompt of a config's llm in MLflow's registry: one version for each text, linked to the runs that used it."""
+"""The prompts of llms in MLflow's registry: one version per text, linked to the runs that used it."""
 
 import logging
 import re
@@ -31,11 +31,12 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
     except Exception as fault:  # e.g. a registry without prompts; the prompt is also in config.yaml
         connection.prompts = None
-        _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
+        reason = str(fault).partition("\n")[0] or type(fault).__name__
+        _log.warning("prompts are not registered in MLflow, only recorded in each run's config.yaml: %s", reason)
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text, registered if there is none; with a database file, one process at a time."""
+    """Return the version with this text, and register it if there is none; processes that share a file take turns."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [

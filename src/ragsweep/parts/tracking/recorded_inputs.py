@@ -1,9 +1,9 @@
-"""Read applications' requests from their traces in MLflow."""
+"""Read the requests to an application from its traces in MLflow."""
 
 from pathlib import Path
 from typing import Any
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
 
@@ -19,15 +19,15 @@ def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     path = database_path(place)
     if path and not path.exists():  # MLflow would create it
         raise InputError(
-            f"{path}: no such file (current folder: {Path.cwd()}); set traces=sqlite:///FILE or a server's address"
+            f"{path}: no such file (current folder: {Path.cwd()}); set traces to sqlite:///FILE or a server's address"
         )
     connection = Connection.to(place)
     with connection.opened():
         client = connection.client
         found = client.get_experiment_by_name(experiment)
         if found is None:
-            names = ", ".join(f'"{one.name}"' for one in client.search_experiments())
-            raise InputError(f'{mask_uri(uri)}: no experiment "{experiment}"; there are {names}')
+            known = nearest(experiment, [one.name for one in client.search_experiments()])
+            raise InputError(f'{mask_uri(uri)}: no experiment "{experiment}"{known or "; correct the address"}')
         inputs: list[Any] = []
         token: str | None = None
         while True:

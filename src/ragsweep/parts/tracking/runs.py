@@ -1,4 +1,4 @@
-"""Names of tags, the place of a run, and the assignment of a sweep's runs to jobs. Does not import MLflow."""
+"""The names of tags, the place of a run, and the assignment of a sweep's runs to jobs, without importing MLflow."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DESCRIPTION = "mlflow.note.content"
 """The tag that MLflow shows as a run's description, in markdown."""
 COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
-"""The tag with the tables for MLflow's evaluation page."""
+"""The tag that lists the tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
-"""The tag that makes MLflow open an experiment on its runs."""
+"""The tag that makes MLflow show an experiment's runs first."""
 RUNS_VIEW = "workflowType=machine_learning"
-"""The URL query with the same effect in newer versions of MLflow, which ignore that tag."""
+"""The URL query with the same effect in newer versions of MLflow, which ignore the tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
@@ -31,9 +31,8 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 class RunPlacement:
     """The place of one config's run.
 
-    ``parent`` is the run of its sweep, ``job`` the config's name there (``3``, ``finalist-0``); None for a single
-    config. ``adopt`` is an existing run that becomes this config's: made by ``mlflow run``, or left by a killed
-    attempt.
+    ``parent`` is the run of the config's sweep, and ``job`` the config's name there (``3``, ``finalist-0``); both are
+    None for a single config. ``adopt`` is an existing run to use, made by ``mlflow run`` or by an earlier attempt.
     """
 
     parent: str | None = None
@@ -53,7 +52,7 @@ class Child:
 
 
 def git_commit() -> str:
-    """Return the commit checked out in the current folder; empty outside a repository."""
+    """Return the commit that is checked out in the current folder; empty if there is none."""
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
@@ -62,10 +61,10 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Assign one run to each job; return the assignment, and the ids of superfluous runs with a reason.
+    """Assign one run to each job; return the assignment, and why each superfluous run is one, by its id.
 
-    A finished run is preferred, then a failed, a running and any other one; of runs with equal status, the oldest. Runs
-    without a job and runs with the tag ``ragsweep.killed`` are ignored.
+    A finished run is preferred, then a failed one, a running one and any other; of runs with the same status, the
+    oldest. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
     """
     by_job: dict[str, list[Run]] = {}
     for run in runs:

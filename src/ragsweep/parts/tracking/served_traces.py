@@ -1,28 +1,28 @@
-"""Traces of served requests: written to MLflow with the answers, and read back for monitoring."""
+"""Traces of served requests, which are written to MLflow with the answers, and read back for monitoring."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import database_path, mask_uri
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
-"""Tags of a trace: the name of the registered model, and the id of the bundle, which is also a tag of the version."""
+"""Tags of a trace: the name of the registered model, and the id of its bundle, which also tags the model version."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span with the values for the comparison with the evaluation, as JSON."""
+"""The attribute of a root span that has, as JSON, the values to compare with those of the evaluation."""
 
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Maximum number of characters of a question or any other text of a trace; traces with longer texts are skipped."""
+"""Maximum number of characters of the question and of each other text; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Maximum number of steps, documents or turns of a trace."""
+"""Maximum number of steps, of documents and of turns in a trace; traces with more are skipped."""
 
 _LARGEST = 1e15
 
@@ -44,10 +44,11 @@ class ServedStep:
 
 @dataclass(frozen=True)
 class ServedTrace:
-    """One served request: ``results`` is the number of chunks in the context, ``documents`` the ids of their documents.
+    """One served request.
 
-    Documents are in the order of the context, each once. A trace that was read back has no ``answer``.
-    ``abstained`` is None if the config has no generator; ``failed`` is a reason, or the name of an exception.
+    ``results`` is the number of chunks in the context; ``documents`` are the ids of their documents, each once, in the
+    order of the context. A trace that was read back has no ``answer``. ``abstained`` is None if no answer was
+    generated; ``failed`` is a reason or the name of an exception, and empty if nothing failed.
     """
 
     model: str
@@ -131,9 +132,9 @@ class ServedTraces:
     ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        ``skip`` is called with the reason for each trace that `send_served` did not write. Only the traces of
-        ``experiment`` are read; if it is None, the traces of all experiments that are not deleted. Raises InputError if
-        there is no such experiment, and TrackingError if MLflow is unusable.
+        For each trace that cannot be read, ``skip`` is called with the reason. Only the traces of ``experiment`` are
+        read; if it is None, the traces of all experiments that are not deleted. Raises InputError if there is no such
+        experiment, and TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -158,13 +159,14 @@ class ServedTraces:
             found += page
         chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
         if not chosen:
-            names = ", ".join(f'"{one.name}"' for one in found)
-            raise InputError(f'{mask_uri(self.connection.uri)}: no experiment "{experiment}"; there are {names}')
+            known = nearest(experiment or "", [one.name for one in found])
+            fact = f'no experiment "{experiment}"{known}' if known else "no experiments; correct the address"
+            raise InputError(f"{mask_uri(self.connection.uri)}: {fact}")
         return chosen
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the request in a trace of MLflow; None, with the reason passed to ``skip``, if there is none to read."""
+    """Return the request in a trace of MLflow; if it cannot be read, pass the reason to ``skip`` and return None."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:

@@ -1,4 +1,4 @@
-"""Traces of single questions in MLflow: spans with their inputs, outputs and durations, and scores as feedback."""
+"""Traces of single questions in MLflow: spans with inputs, outputs and durations, and scores as feedback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION = "ragsweep.question"
 """The tag with the question's id."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
-"""The first word of a span's name -> its type on MLflow's pages."""
+"""The type that MLflow's pages show for a span, by the first word of the span's name."""
 
 PAGE = 100
 
@@ -23,7 +23,7 @@ PAGE = 100
 def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
     """Send traces of questions one by one, replacing the traces of an earlier attempt at the same run.
 
-    ``started`` is in seconds since 1970. All traces are in the database when this returns.
+    ``started`` is in seconds since 1970. All traces are stored when the function returns.
     """
     import mlflow
 
