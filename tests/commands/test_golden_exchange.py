@@ -109,7 +109,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["export", "x", "out=y"], 'no format "auto"; known: argilla, beir, csv'),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file, or a reader"),
         (["import", "x", "out=pages"], "pages exists already; choose another out=, or overwrite=true"),
-        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is the current folder"),
+        (["import", "out=y", "dataset=squad", "dataset.path="], r"names no file \(an empty path is read"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:

@@ -213,7 +213,7 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
     [
         (
             [{"id": "a", "question": "x", "answer": "y"}] * 2,
-            r'\$\[1\]: question "a" occurs twice; first in .*\$\[0\]',
+            r'\$\[1\]: question "a" occurs twice; first in .*\$\[0\]; remove or rename one',
         ),
         ([{"question": None, "answer": "y"}], r'\$\[0\]: has no "question"'),
         ([{"inputs": {"question": "x", "weight": "many"}}], r'"weight" is "many"'),
