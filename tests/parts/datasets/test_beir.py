@@ -135,7 +135,7 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
     )
     assert refused(path) == [
-        'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1',
+        'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:3: has no "text"',
         'corpus.jsonl:4: "_id" is 4, not a text in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
