@@ -88,7 +88,7 @@ def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, caps
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
-    with pytest.raises(InputError, match="a set of another layout is read with dataset=beir"):
+    with pytest.raises(InputError, match="a set in another layout is read with its reader, such as dataset=beir"):
         golden(["gates", "other.jsonl"])
 
 
@@ -100,9 +100,10 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
         evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})
     (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 0
+    assert golden(["gates", "golden.jsonl", "corpus=pages", "llm=none"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "PROFILE hand (0 of 10 entries name a generator); other gates: profile=generated, profile=full" in shown
+    assert "without any context: not measured (no model" in shown
+    assert "PROFILE hand (0 of 10 entries name a generator); for other gates: profile=generated, profile=full" in shown
     assert "10 questions: accepted" in shown
     lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
     (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

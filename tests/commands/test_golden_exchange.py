@@ -38,7 +38,7 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     out = capsys.readouterr().out
     assert "a of 1 row has no place: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
-    assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts found: 1 literally, 0 nearly, 1 not" in out
+    assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts: 1 literally, 0 nearly, 1 not found" in out
     (entry,) = read_lines(place / "golden.jsonl")
     assert entry["evidence"] == [{"document": "alder.md", "anchor": "The alder measures 10 metres."}]
     assert commands(place / "golden.jsonl") == ["golden import"]
@@ -62,7 +62,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     words = ["export", "golden.jsonl", "corpus=pages"]
     assert golden([*words, "format=beir", "out=beir"]) == 0
     out = capsys.readouterr().out
-    assert "no place in beir: notes of 1, evidence.anchor of 1" in out
+    assert "beir has no place for: notes of 1, evidence.anchor of 1" in out
     assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0
@@ -88,13 +88,13 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
 def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
     assert read_set(place / "missing.jsonl", has_weights=True) == []
     lines = ['{"id": "a", "question": "x"}\n', '{"id": "b", "question": "y", "weight": 2}\n']
-    for line, has_weights, message in zip(lines, (True, False), ("out a weight", "for the new ones"), strict=True):
+    for line, has_weights, message in zip(lines, (True, False), ('out a "weight"', "the new questions"), strict=True):
         (place / "golden.jsonl").write_text(line)
         assert len(read_set(place / "golden.jsonl", not has_weights)) == 1
         with pytest.raises(InputError, match=message):
             read_set(place / "golden.jsonl", has_weights)
     (place / "golden.jsonl").write_text("".join(lines))
-    with pytest.raises(InputError, match=r"1 question without a weight; add it$"):
+    with pytest.raises(InputError, match=r'1 question without a "weight"; add it$'):
         read_set(place / "golden.jsonl", has_weights=False)
 
 
@@ -103,13 +103,13 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
     [
         (
             ["harvest", "x", "corpus=pages", "traces=sqlite:///x"],
-            "needs one of: --model NAME@ALIAS, log=FILE, or traces=",
+            "needs exactly one of --model NAME@ALIAS, log=FILE, or traces=",
         ),
         (["check", "x", "corpus="], "specify the documents, corpus=FOLDER or FILE"),
-        (["export", "x", "out=y"], 'no format "auto"; known: argilla, beir, csv'),
-        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file, or a reader"),
-        (["import", "x", "out=pages"], "pages exists already; choose another out=, or overwrite=true"),
-        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is the current folder"),
+        (["export", "x", "out=y"], "specify the format with format=NAME; known: argilla, beir, csv"),
+        (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file or a reader"),
+        (["import", "x", "out=pages"], "pages already exists; choose another out=, or add overwrite=true"),
+        (["import", "out=y", "dataset=squad", "dataset.path="], r"names no file \(an empty path is read"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:

@@ -91,7 +91,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     }
     refuse(items, cases, "--path", str(folder))
     record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))
-    refuse(items, {"scores outside 0 to 1": ["dddd"]}, "--path", str(folder))
+    refuse(items, {"scores below 0 or above 1": ["dddd"]}, "--path", str(folder))
     options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
     golden.write_text(json.dumps([{"id": f"q{n}"} for n in range(40)]), "utf-8")
     refuse(items, {"is not JSON lines, which --mini copies": options})

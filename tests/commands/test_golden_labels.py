@@ -210,7 +210,7 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["add", "m.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "3"], "there are passages 1 to 1"),
+        (["add", "m.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "3"], "the search found 1 passage;"),
         (["verify", "golden.jsonl"], "specify the documents"),
         (["verify", "corpus=new.jsonl"], "specify the golden file"),
     ],

@@ -78,9 +78,9 @@ def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ({"question_id": "a", "metric": "m"}, 'has no number "label"'),
-        ({"question_id": "a", "metric": "m", "label": "good"}, '"good", not a number'),
-        ({"question_id": "a", "metric": "m", "label": "nan"}, "not a number"),
+        ({"question_id": "a", "metric": "m"}, 'has no number in "label"'),
+        ({"question_id": "a", "metric": "m", "label": "good"}, '"good"; use a number'),
+        ({"question_id": "a", "metric": "m", "label": "nan"}, '"nan"; use a number'),
         ({"question_id": "", "metric": "m", "label": 1}, "is blank"),
         ({"question_id": "b", "metric": "m", "label": 1}, "occurs twice"),
     ],

@@ -44,7 +44,7 @@ def test_wording_and_ambiguity_by_hand() -> None:
     found = find_ambiguous(subject())
     assert [other for _, other in found] == ["", ""]  # "holds" and "old" are not in the other chunk
     assert [(one.measured, one.note) for one in admit(subject(), None)] == [
-        (0, "no model given: llm=openai llm.model=NAME")
+        (0, "no model; add llm=openai llm.model=NAME")
     ] * 2
     entries = [
         {**one, "question": one["question"].replace("How much juice holds the old", "Which juice is in the")}
@@ -63,7 +63,7 @@ def test_a_model_that_needs_no_evidence_is_found_out_and_the_evidence_is_kept_fr
 
     without_context, without_evidence = admit(subject(), ask)
     assert without_context.found == without_evidence.found == ("copied",)
-    assert (without_context.measured, without_context.note) == (1, "1 calls failed")
+    assert (without_context.measured, without_context.note) == (1, "1 call failed")
     assert shown[:2] == [(), ()]
     assert [passage.text for passage in shown[2]] == [TEXTS[1]]
     assert TEXTS[2] not in [passage.text for passage in shown[3]]

@@ -61,7 +61,7 @@ def test_adding_to_a_file_that_is_not_plain_json_lines_is_refused(tmp_path: Path
     path = tmp_path / "golden.jsonl"
     path.write_text('[\n{"id": "q1", "question": "Why?"}\n]', encoding=encoding)
     with pytest.raises(
-        InputError, match="only to plain JSON lines in UTF-8; to convert it, run ragsweep golden verify"
+        InputError, match="only to plain JSON lines in UTF-8; to convert the file, run ragsweep golden verify"
     ):
         add_entry(path, gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann"))
 

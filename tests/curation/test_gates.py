@@ -294,7 +294,7 @@ def test_a_build_leaves_out_what_would_fail_a_gate_and_names_it() -> None:
 def test_without_a_corpus_no_gate_of_passages_is_measured_from_the_passages_of_entries() -> None:
     entries = [answerable(n) | {"content": {"passage": "The alder is 10 metres high."}} for n in range(4)]
     results = judge_gates(Subject(entries), {gate: RULES[gate] for gate in ("G1-2", "G6-1")})
-    assert {one.note for one in results} == {"no corpus given: corpus=FOLDER or FILE"}
+    assert {one.note for one in results} == {"no corpus; add corpus=FOLDER or corpus=FILE"}
 
 
 def test_the_document_of_gates_names_the_decisive_ones_and_the_facts_have_every_value() -> None:

@@ -45,7 +45,7 @@ def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("time,level\n1,info\n")
     with pytest.raises(
         InputError,
-        match="no record has a question; its fields are time, level; rename the field of the question to one of",
+        match="no record has a question; the fields are time, level; rename the field of the question to one of",
     ):
         read_log(tmp_path / "log.csv")
 

@@ -63,8 +63,8 @@ def test_chunks_are_found_literally_nearly_or_not_at_all(tmp_path: Path) -> None
         {"passage": ALDER[24:]}, {"document": "alder", "start": 24, "end": len(ALDER)},
     ]  # fmt: skip
     assert second["evidence"] == third["evidence"] == [{"document": "yew", "anchor": "The yew is evergreen and"}]
-    assert "nearest passage: it has 93% of the words" in second["notes"]
-    assert third["notes"] == "1 other documents contain the evidence as well"
+    assert "nearest passage, with 93% of the words" in second["notes"]
+    assert third["notes"] == "evidence is also in 1 other document"
     assert (found.exact, found.near) == (2, 1)
     assert found.unfound == [(second["id"], "Nothing of the kind is written here.")]
 
@@ -197,10 +197,10 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
 
 
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
-    said = r"given\.json: unknown format; its fields are a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
+    said = r"given\.json: unknown format with the fields a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
     with pytest.raises(InputError, match=said):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
-    with pytest.raises(InputError, match=r"format=ragas needs user_input, but there are question"):
+    with pytest.raises(InputError, match=r"format=ragas needs user_input, but the file has question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")
     with pytest.raises(InputError, match='did you mean "ragas"'):
         imported(tmp_path, [], "raga")
@@ -213,7 +213,7 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
     [
         (
             [{"id": "a", "question": "x", "answer": "y"}] * 2,
-            r'\$\[1\]: question "a" occurs twice; first in .*\$\[0\]',
+            r'\$\[1\]: question "a" occurs twice; first in .*\$\[0\]; remove or rename one',
         ),
         ([{"question": None, "answer": "y"}], r'\$\[0\]: has no "question"'),
         ([{"inputs": {"question": "x", "weight": "many"}}], r'"weight" is "many"'),

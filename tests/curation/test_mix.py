@@ -37,7 +37,7 @@ def test_a_small_set_may_differ_by_one_question(found: int, met: bool) -> None:
         ({"a": 1.2}, "quotas.a: must be a share from 0 to 1, got 1.2"),
         ({"a": "many"}, "quotas.a: must be a share"),
         ({"a": 0.6, "b": 0.6}, "sum to 1.2, above 1"),
-        (3, "must be categories with shares"),
+        (3, "must be a mix, or shares"),
     ],
 )
 def test_what_is_no_share_is_refused(given: object, message: str) -> None:

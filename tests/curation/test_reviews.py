@@ -307,7 +307,7 @@ def test_a_golden_file_keeps_its_mode_and_its_journal_is_no_more_open(mode: int,
 @pytest.mark.parametrize("grade", [7, True, 1.0, "1", None])
 def test_grade_of_another_type_is_refused_before_it_is_kept(grade: object, golden: Path) -> None:
     review, _ = pooled(golden, "oak")
-    with pytest.raises(InputError, match="grade from 0 to 3"):
+    with pytest.raises(InputError, match="whole number from 0 to 3"):
         review.judge({"id": "x", "task": review.tasks[0]["task"], "grade": grade})
     assert review.journal.lines() == []
     review.journal.close()

@@ -145,7 +145,7 @@ def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
         found = import_file(tmp_path / "given.jsonl", "auto", CORPUS)
         assert (found.format, found.entries[0].get("reference"), found.left["outputs"]) == ("mlflow", reference, 1)
     (tmp_path / "given.jsonl").write_text(lines({"inputs": {"question": Q}, "outputs": SAID}))
-    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" of LangSmith is an object; format=mlflow omits'):
+    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" is not an object; format=mlflow omits'):
         import_file(tmp_path / "given.jsonl", "auto", CORPUS)
 
 
@@ -197,7 +197,7 @@ def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> Non
     assert found.left == {"answer": 1, "contexts": 1}
     with pytest.raises(ConfigError, match="named fields must include that of the question; add question=FIELD"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {})
-    with pytest.raises(InputError, match="format=columns needs ask, but there are turn, answer"):
+    with pytest.raises(InputError, match="format=columns needs ask, but the file has turn, answer"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {"question": "ask"})
 
 

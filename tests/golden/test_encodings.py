@@ -56,7 +56,9 @@ def test_a_page_of_utf_8_is_read_as_such_whatever_it_declares(tmp_path: Path, de
 @pytest.mark.parametrize("declared", ["", "nonsense", "utf-16", "rot13"])
 def test_a_page_that_declares_no_known_encoding_is_refused_with_its_byte(tmp_path: Path, declared: str) -> None:
     page = PAGE.format(declared, CAFE).encode("windows-1252")
-    with pytest.raises(InputError, match=rf"menu.html: byte {page.index(0xE9) + 1} \(0xe9\) is not UTF-8; save .*, or"):
+    with pytest.raises(
+        InputError, match=rf"menu.html: byte {page.index(0xE9) + 1} \(0xe9\) is not valid UTF-8; save .*, or"
+    ):
         folder(tmp_path, menu=page)
 
 
@@ -114,8 +116,8 @@ def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(t
     faults = Faults("windows-1252")
     assert [line for _, line in read_lines(tmp_path / "a.txt", faults)] == ["fine"]
     assert faults.found == [
-        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; correct dataset.encoding (null reads UTF-8),"
-        " or encoding= of golden import"
+        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not valid WINDOWS-1252; save the file as UTF-8, or correct"
+        " dataset.encoding (folder, csv, jsonl) or encoding (golden import)"
     ]
 
 
@@ -129,7 +131,7 @@ def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
 
 def test_golden_import_reads_a_table_of_the_encoding_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_bytes("question,reference\nOù est le café ?,à Zürich\n".encode("cp1252"))
-    with pytest.raises(InputError, match=r"set\.csv:2: .* or encoding= of golden import"):
+    with pytest.raises(InputError, match=r"set\.csv:2: .* or encoding \(golden import\)"):
         import_file(tmp_path / "set.csv", "auto", None)
     (entry,) = import_file(tmp_path / "set.csv", "auto", None, encoding="windows-1252").entries
     assert (entry["question"], entry["reference"]) == ("Où est le café ?", "à Zürich")

@@ -82,7 +82,8 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
     unanswerable = question("no", Evidence("d1"), answerable=False)
     repeated = question("again", Evidence("d1"), Evidence("d2"), Evidence("d1", grade=2.0))
     assert refused(unanswerable, repeated, selection=Selection(unknown="drop")) == [
-        'golden:no: question "no" is unanswerable, but has evidence; remove one or the other',
+        'golden:no: question "no" is unanswerable, but has relevant evidence; remove the evidence, or make the '
+        "question answerable",
         'golden:again: document "d1" occurs twice for one question; first in golden:again; remove one',
     ]
 
@@ -93,15 +94,17 @@ def test_unanswerable_question_may_have_documents_judged_not_relevant() -> None:
 
 
 def test_golden_set_without_a_question_is_refused_with_the_reasons() -> None:
-    assert refused() == ["golden: no questions to evaluate (the file has none)"]
+    way = "correct the file or the dataset settings"
+    assert refused() == [f"golden: no questions to evaluate (the file has none); {way}"]
     assert refused(UNKNOWN, selection=Selection(unknown="drop")) == [
-        "golden: no questions to evaluate (labels of an unknown document: 1; questions without usable labels: 1)"
+        "golden: no questions to evaluate (labels of an unknown document: 1; questions without usable labels: 1); "
+        f"{way}"
     ]
 
 
 @pytest.mark.parametrize("limit", [0, -1, "5", 2.5, True])
 def test_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> None:
-    with pytest.raises(ConfigError, match=rf"dataset\.limit={limit} must be at least 1"):
+    with pytest.raises(ConfigError, match=rf"dataset\.limit={limit} must be a whole number of at least 1"):
         Selection(limit=limit).check()  # type: ignore[arg-type]
 
 
@@ -143,7 +146,7 @@ def test_questions_with_keywords_in_place_of_an_answer_and_blank_ones_are_counte
     keywords, bare = question("b", keywords=("rain", "snow")), question("c")
     assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
     (note,) = peculiarities([answered, keywords, bare])
-    assert note == "1 questions have no reference answer: their keywords are used instead"
+    assert note == "no reference answer: 1 question; keywords are used instead"
     assert peculiarities([answered, bare]) == ()
 
 

@@ -73,7 +73,7 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
         (0, '"weight" is 0; use a number above 0, or remove the question'),
         ("often", '"weight" is "often", not a number'),
         (True, r'"weight" is "?true"?, not a number'),
-        (1e12, r'"weight" is 1000000000000.0, which is beyond 1e\+09'),
+        (1e12, r'"weight" is 1000000000000.0, not from -1e\+09 to 1e\+09'),
         (None, 'question "q1" has no "weight", and 2 of 3 questions have one; give all questions a weight, or none'),
     ],
 )
@@ -125,7 +125,7 @@ def test_share_of_weight_and_kept_ratios(answerable: list[float], unanswerable: 
     for before, after in ((answerable, first), (unanswerable, second)):
         assert [one / after[0] for one in after] == pytest.approx([one / before[0] for one in before])
     (note,) = weighted.notes
-    assert note.startswith(f"success.unanswerable={share:g}: the {len(second)} unanswerable questions have ")
+    assert note.startswith(f"success.unanswerable={share:g}: {len(second)} unanswerable question")
 
 
 def test_unanswerable_questions_are_left_as_they_are_or_left_out() -> None:
@@ -133,21 +133,21 @@ def test_unanswerable_questions_are_left_as_they_are_or_left_out() -> None:
     assert weigh_unanswerable(dataset, None) is dataset
     without = weigh_unanswerable(dataset, 0).golden
     assert [question.answerable for question in without.questions] == [True] * 3
-    assert without.left_out == {"unanswerable, by success.unanswerable=0": 1}
+    assert without.left_out == {"unanswerable questions (success.unanswerable=0)": 1}
     assert weigh_unanswerable(mixed([None] * 3, []), 0).golden.left_out == {}
 
 
 NO_SHARES = (1, -0.1, "half", True, float("nan"))
-RANGE = "must be a number from 0 to below 1, or null, got"
+RANGE = "must be null, or a number of at least 0 and below 1, got"
 
 
 @pytest.mark.parametrize(
     ("kinds", "share", "fact"),
     [
         *(((1, 1), wrong, f"{RANGE} {wrong!r}") for wrong in NO_SHARES),
-        ((2, 0), 0.2, "none of the 2 questions is unanswerable; use null"),
-        ((0, 2), 0.2, "none of the 2 questions is answerable; use null"),
-        ((0, 2), 0, "none of the 2 questions is answerable; use null"),
+        ((2, 0), 0.2, "no question is unanswerable (of 2); use success.unanswerable=null"),
+        ((0, 2), 0.2, "no question is answerable (of 2); use success.unanswerable=null"),
+        ((0, 2), 0, "no question is answerable (of 2); use success.unanswerable=null"),
     ],
 )
 def test_share_that_cannot_be_is_refused(kinds: tuple[int, int], share: Any, fact: str) -> None:

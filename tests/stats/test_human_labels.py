@@ -93,10 +93,10 @@ def test_columns_run_and_answer_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "bounds", "line", "meaning"),
     [
-        ((4, 5, 1), (0, 1), 2, r"a scale of 1 to 5 becomes a share by \(label - 1\) / 4"),
-        ((0.5, 85, 100), (0, 1), 3, "per cent are a share when divided by 100"),
-        ((0, 8, 7.5), (0, 1), 3, "points of 10 are a share when divided by 10"),
-        ((0.5, -3, 1), (-1, 1), 3, "give scores from -1 to 1, or 1 and 0"),
+        ((4, 5, 1), (0, 1), 2, r"on a scale of 1 to 5, replace each label by \(label - 1\) / 4"),
+        ((0.5, 85, 100), (0, 1), 3, "divide percentages by 100"),
+        ((0, 8, 7.5), (0, 1), 3, "divide points out of 10 by 10"),
+        ((0.5, -3, 1), (-1, 1), 3, "use scores from -1 to 1, or only 0 and 1"),
     ],
 )
 def test_labels_beyond_the_bounds_of_their_metric_are_refused_with_line_and_meaning(
@@ -104,7 +104,7 @@ def test_labels_beyond_the_bounds_of_their_metric_are_refused_with_line_and_mean
 ) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("question_id,metric,label\n" + "".join(f"q{n},m,{value}\n" for n, value in enumerate(values)))
-    with pytest.raises(InputError, match=rf"^{path}:{line}: the label .* of m is not within .*{meaning}"):
+    with pytest.raises(InputError, match=rf"^{path}:{line}: the label .* of m is not between .*{meaning}"):
         check_scale(read_labels(path), {"m": bounds})
 
 

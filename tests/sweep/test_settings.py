@@ -119,12 +119,15 @@ def test_name_and_label_of_a_sweep_are_checked(configs: list[dict[str, object]],
 
 @pytest.mark.parametrize(
     ("values", "meaning"),
-    [((1, 3, 5), r"a scale of 1 to 5 becomes a share by \(label - 1\) / 4"), ((0.5, 85, 40), "per cent are a share")],
+    [
+        ((1, 3, 5), r"on a scale of 1 to 5, replace each label by \(label - 1\) / 4"),
+        ((0.5, 85, 40), "divide percentages by 100"),
+    ],
 )
 def test_labels_of_a_sweep_are_on_its_metrics_scale(tmp_path: Path, values: tuple[float, ...], meaning: str) -> None:
     path, metric = tmp_path / "labels.csv", ContextRecall()
     rows = "".join(f"q{n},{metric.name},{value}\n" for n, value in enumerate(values))
     path.write_text(f"question_id,metric,label\n{rows}")
     labels = read_sweep_labels([{"judge": {"labels": str(path)}}])
-    with pytest.raises(InputError, match=rf"^{path}:3: the label .*{metric.name} is not within 0 to 1; {meaning}"):
+    with pytest.raises(InputError, match=rf"^{path}:3: the label .*{metric.name} is not between 0 and 1; {meaning}"):
         check_labels_measured(labels, {metric.name: metric})

@@ -110,7 +110,7 @@ def question(**fields: Any) -> str:
 
 
 MEND = "correct it, or define the grade of each score, e.g. dataset.grades="
-TABLE = "quote the whole cell, and double a quote inside it"
+TABLE = "quote the whole cell, and double each quote inside it"
 BAD = {
     # files that cannot be read
     "missing file": Bad("jsonl", "corpus.jsonl", None, "corpus.jsonl", "no such file", "(current folder: "),
@@ -136,7 +136,7 @@ BAD = {
     "cell of 10 MB": Bad("csv", "corpus.csv", b"id,text\nd1," + b"x" * 10_000_000, "corpus.csv:2",
                          "the line is longer than 8 MiB", "split long documents"),
     "not UTF-8": Bad("csv", "questions.csv", b"id,question,document\nq1,caf\xe9?,d1\n", "questions.csv:2",
-                     "byte 7 (0xe9) is not UTF-8", "save the file as UTF-8"),
+                     "byte 7 (0xe9) is not valid UTF-8", "save the file as UTF-8"),
     "JSON value of 130 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (130 << 20) + b'"}', "dev.json",
                                  "is larger than 128 MiB", "split it into several files"),
     "JSON value of 60 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (60 << 20) + b'"}', "dev.json:$",
@@ -179,7 +179,7 @@ BAD = {
     "column twice": Bad("csv", "questions.csv", "id,question,id\nq1,What?,d1\n", "questions.csv:1",
                         'column "id" occurs 2 times', "rename all but one"),
     "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
-                        "4 cells where the header names 3 columns", "quote a cell that contains a comma"),
+                        "4 cells where the header has 3 columns", "quote a cell that contains a comma"),
     "open quote": Bad("csv", "questions.csv", 'id,question,document\nq1,"What?,d1\n', "questions.csv:2",
                       "unexpected end of data", TABLE),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
@@ -213,7 +213,7 @@ BAD = {
     "relevance yes": Bad("csv", "questions.csv", "id,question,document,grade\nq1,What?,d1,yes\n", "questions.csv:2",
                          'score "yes" is not a whole number of 0 or more', MEND),
     "relevance that nothing stands for": Bad("trec", "qrels", "q1 0 d1 1\nq1 0 d2 7\n", "qrels:2",
-        'score "7" has no grade in dataset.grades', 'omit its labels; seen: "1" (1), "7" (1)', {"grades": {1: 2}}),
+        'score "7" has no grade in dataset.grades', 'header); scores (counts): "1" (1), "7" (1)', {"grades": {1: 2}}),
     "relevance 1_0": Bad("beir", "qrels/test.tsv", "q1\td1\t1_0\n", "qrels/test.tsv:1",
                          'score "1_0" is not a whole number', MEND),
     "relevance in Arabic digits": Bad("trec", "qrels", "q1 0 d1 \u0661\n", "qrels:1",
@@ -228,7 +228,7 @@ BAD = {
     "null character in a table": Bad("csv", "corpus.csv", "id,text\nd1,It\0rains.\n", "corpus.csv:2",
                                      "contains a null character", "save the table as UTF-8 text"),
     "two columns of labels": Bad("beir", "qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:1",
-                                 "2 columns where three are required",
+                                 "2 filled columns where three are required",
                                  "query-id, corpus-id and score, with tabs between them"),
     "anchor that is gone": Bad("jsonl", "golden.jsonl", question(evidence=[{"document": "d1", "anchor": "hail"}]),
                                "golden.jsonl:1",

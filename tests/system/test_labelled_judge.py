@@ -91,7 +91,9 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")
         write(tmp_path / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
-        with pytest.raises(InputError, match=r"stars\.jsonl:2: the label 2 of .*a scale of 1 to 5 becomes a share"):
+        with pytest.raises(
+            InputError, match=r"stars\.jsonl:2: the label 2 of .*on a scale of 1 to 5, replace each label"
+        ):
             sweep("judge.labels=stars.jsonl")
         assert not server.log
         assert re.search(r"against #2 model=b: shown worse #1 model=a -\.\d+ \[", printed(sweep))

@@ -56,8 +56,8 @@ def test_unanswerable_questions_count_as_often_as_they_are_asked(lines: list[str
     assert mute.summaries.metrics["success_rate"].value == pytest.approx(0.1)
     assert mute.questions["weight"] == pytest.approx([1] * ANSWERABLE + [ANSWERABLE / 9 / UNANSWERABLE] * UNANSWERABLE)
     assert speaks.summaries.metrics["correct_answer"].value == 1
-    assert any("have 10 % of the weight" in note for note in mute.run.dataset.notes)
+    assert any("with 10 % of the weight" in note for note in mute.run.dataset.notes)
     assert mute.run.config["success"]["unanswerable"] == 0.1
     mute, speaks = both(lines, "success.unanswerable=0")
     assert (mute.summaries.metrics["success_rate"].value, speaks.summaries.metrics["success_rate"].value) == (0, 1)
-    assert mute.run.dataset.left_out == {"unanswerable, by success.unanswerable=0": UNANSWERABLE}
+    assert mute.run.dataset.left_out == {"unanswerable questions (success.unanswerable=0)": UNANSWERABLE}

@@ -78,7 +78,7 @@ def test_two_hundred_judgements_by_keyboard_survive_a_kill_midway(tmp_path: Path
             for _ in range(left - 1):
                 opened.press("a")
             opened.wait(f"document.title.startsWith('{left} of')")
-            assert opened.value("document.querySelector('h1').textContent") == "All are judged"
+            assert opened.value("document.querySelector('h1').textContent") == "All judged"
             opened.press("Enter")
             opened.wait("document.body.innerText.includes('You can close this page')")
             assert server.wait(20) == 0

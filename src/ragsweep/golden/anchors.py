@@ -1,4 +1,4 @@
-"""Find anchor quotes in a document's source and in the visible text of its Markdown."""
+"""Find anchors, which quote a document, in its source and in the visible text of its Markdown."""
 
 import re
 import unicodedata
@@ -13,18 +13,18 @@ Span = tuple[int, int]
 
 _LONG_RUN = r"\s\s+"
 _MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without markup needs no rendering
-_LONGEST_MARKUP = 500  # characters between the words of one passage, such as the target of a link
-_HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup around words that are not visible
+_LONGEST_MARKUP = 500  # maximum characters of markup, such as the targets of links, among the words of one passage
+_HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup that can hide words
 _LETTER = re.compile(r"[^\W\d_]")
-_SHOWN = 160  # characters of a passage in a message
+_SHOWN = 160  # maximum characters of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Find the spans of all occurrences of a quote in a text, in order; with ``start``, only the one at that offset.
+    """Return the spans of all occurrences of an anchor in a text, in order; with ``start``, only one that begins there.
 
-    A run of white space counts as one space, and is ignored at the anchor's ends. Both texts are compared in Unicode's
-    composed form, without ligatures and soft hyphens (see ``composed``). If the source does not contain the anchor, the
-    visible texts of both, rendered as Markdown, are compared: without emphasis, backticks and link targets. Occurrences
+    A run of white space counts as one space; white space at the anchor's ends is ignored. The text and the anchor are
+    compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If that finds nothing,
+    their visible texts are compared: rendered as Markdown, without emphasis, backticks and link targets. Occurrences
     may overlap; a blank anchor has none. The normalised and rendered forms of the last 128 texts are cached: with many
     anchors and texts, iterate over the texts in the outer loop.
     """
@@ -58,7 +58,8 @@ def visible_text(anchor: str) -> str:
 def in_order(text: str, wanted: Sequence[str]) -> bool:
     """Return whether words occur in order with only markup between them: a cheap check before ``resolve``.
 
-    False implies that ``resolve`` finds no quote of these words; rendering a text is about a thousand times slower.
+    If False, ``resolve`` finds no quote of these words, unless their markup is very long. Rendering a text takes about
+    a thousand times as long as this check.
     """
     if not all(word in text for word in wanted):
         return False
@@ -83,10 +84,10 @@ def _is_markup(text: str, start: int, end: int) -> bool:
 
 
 def composed(text: str) -> str:
-    """Return a text in Unicode's composed form, with ligatures and width variants replaced by plain letters.
+    """Return a text in Unicode's composed form, in which plain letters replace ligatures and other variants of letters.
 
-    Soft hyphens are removed, also at line ends. Other compatibility forms (NFKC), such as superscript digits, are kept:
-    replacing them can change the meaning.
+    Soft hyphens are removed, including those at line ends. Variants of other characters, such as superscript digits,
+    are kept: to replace them (as NFKC does) can change the meaning.
     """
     if text.isascii():
         return text
@@ -101,7 +102,7 @@ def _plain_letters(letter: str) -> str:
 
 
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
-    """Return the start and words of the passage that shares the longest run of words with an anchor.
+    """Return the start and the words of the passage that shares the longest run of words with an anchor.
 
     Case and Markdown are ignored. Returns None if that run has fewer than four characters.
     """
@@ -126,7 +127,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""Maximum words of an anchor, from its beginning, in which the longest run is sought, to limit the time."""
+"""To limit the time, the longest run is sought only in this many words at the beginning of an anchor."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
@@ -176,7 +177,7 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def _changing(text: str) -> str:
-    """Return a pattern of the parts of a text that normalisation changes.
+    """Return a regular expression that matches the parts of a text that normalisation changes.
 
     Only marks and the vowels and finals of Hangul (U+1160 to U+11FF) combine with the preceding character.
     """

@@ -1,6 +1,7 @@
-"""Group dependent questions: those with a common source document, or nearly the same words.
+"""Group dependent questions: those with a common source document, or with nearly the same words.
 
-Because their scores are correlated, they are resampled together, and a partition keeps them on one side.
+The scores of dependent questions are correlated, so the questions are resampled together and are all on the same side
+of a partition.
 """
 
 import unicodedata
@@ -16,13 +17,13 @@ ALIKE = 0.7
 """Minimum Jaccard similarity of the shingles of two near-duplicates."""
 
 SHINGLE = 4
-"""Length of a shingle in characters; shingles of words would not suit languages without spaces."""
+"""Length of a shingle in characters; shingles of words would not suit languages written without spaces."""
 
 TINY = 1e-9
-"""Tolerance for rounding, so that no pair is lost before the comparison."""
+"""Tolerance for rounding errors, so that the filter before the exact comparison loses no pair."""
 
 LARGEST = 0.1
-"""Maximum share of all questions in a linked group; a larger group is split."""
+"""Maximum size of a connected component, as a share of all questions; a larger component is split."""
 
 
 def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
@@ -44,12 +45,12 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Name each question's cluster: ``document ID`` by the cluster's usual main document, else ``question ID``.
+    """Return the name of each question's cluster: ``document ID``, its most frequent main document, or ``question ID``.
 
-    Questions that share an evidence document, or whose texts are near-duplicates, are linked; clusters are the
-    connected components. A component of more than a tenth of all questions (with many relevant documents per question,
-    chains of links may join all of them) is split: only questions with the same main document, or the same words, stay
-    together. A question's main document is the one with the highest grade.
+    Questions that share a document (see ``_documents``), or whose texts are near-duplicates, are linked; clusters are
+    the connected components. A component of more than a tenth of all questions (with many relevant documents per
+    question, chains of links may join all questions) is split: only questions with the same main document, or the same
+    words, stay together. A question's main document is the one with the highest grade.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]
@@ -65,7 +66,7 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
 
 
 def normalised(question: Question) -> str:
-    """Normalise a question and its history: lower-case words separated by single spaces."""
+    """Return the words of a question's history and text, case-folded and separated by single spaces."""
     texts = " ".join([*(turn.text for turn in question.history), question.text])
     folded = unicodedata.normalize("NFKC", texts).casefold()
     return " ".join("".join(letter if letter.isalnum() else " " for letter in folded).split())
@@ -74,8 +75,8 @@ def normalised(question: Question) -> str:
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """List the pairs of texts whose shingles have a Jaccard similarity of at least ``ALIKE``.
 
-    Only pairs that share one of their rarest shingles and have similar lengths can reach it, and only they are compared
-    (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
+    Only pairs that share one of their rarest shingles and have similar lengths can be that similar, so only such pairs
+    are compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
     """
     shingles = [_shingles(text) for text in texts]
     return [
@@ -117,7 +118,7 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """List the documents of a question's relevant evidence, or else its first distractor.
+    """List the documents of a question's relevant evidence or, without relevant evidence, its first distractor, if any.
 
     Further distractors are omitted, because an unanswerable question should not link several documents.
     """
@@ -141,7 +142,7 @@ def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
 
 
 def _name_clusters(questions: Sequence[Question], main: Sequence[str], clusters: Sequence[int]) -> tuple[str, ...]:
-    """Name each cluster by the most frequent main document of its questions, else by its smallest question id."""
+    """Return the name of each question's cluster: its most frequent main document, else its smallest question id."""
     members: dict[int, list[int]] = defaultdict(list)
     for n, cluster in enumerate(clusters):
         members[cluster].append(n)

@@ -1,4 +1,4 @@
-"""Read the documents of a corpus: JSON lines (our own format or BEIR's), a table, or a folder of pages."""
+"""Read the documents of a corpus from JSON lines or Parquet (in one of four formats), a table, or a folder of pages."""
 
 import os
 from collections import Counter
@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ragsweep.core.errors import Faults
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus
 from ragsweep.golden.pages import ENDINGS, read_page
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
@@ -18,10 +19,11 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus of JSON lines or Parquet, or with ``columns`` also a table; errors are added to the faults.
+    """Read a corpus from JSON lines or Parquet, or with ``columns`` also from a table; errors are added to the faults.
 
-    The first line determines the format: ``_id`` is BEIR's, ``doc_id`` AutoRAG's, ``contents`` without ``text``
-    FlashRAG's; otherwise the format is our own, in which an unknown key is a fault. In the others it is ignored.
+    The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` AutoRAG's, and ``contents``
+    without ``text`` FlashRAG's; otherwise the format is our own, in which an unknown key is a fault. The other formats
+    ignore unknown keys.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
@@ -40,20 +42,21 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         stated = row.text("version") if (key, text) == ("id", "text") else ""
         version = stated if version is None else version
         if stated != version:
-            row.fault(f'version "{stated}" differs from "{version}" in earlier lines; a corpus has one version')
+            given, other = (f'"{one}"' if one else "none" for one in (stated, version))
+            row.fault(f"the version is {given}, but {other} in earlier lines; give every line the same version")
     if not ids and len(faults.found) == before:
-        faults.add(str(path), "contains no documents; write one on each line")
+        faults.add(str(path), "contains no documents; add at least one")
     return Corpus(ids, titles, texts, version or "")
 
 
 def read_folder(
     root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
 ) -> tuple[Corpus, tuple[str, ...]]:
-    """Read all pages in a folder, recursively, with their relative paths as ids; unreadable pages are faults.
+    """Read all pages in a folder and its subfolders; their ids are their relative paths, unreadable pages are faults.
 
     ``exclude``: patterns of ids to skip, where ``*`` also matches slashes. Faults suggest ``dataset.exclude`` only if
     the user can set it: not if ``exclude`` is None, or comes from another config (``configured=False``). Also returns
-    notes on skipped files, and on pages whose text may be misread.
+    notes on skipped files, and on pages whose text may have been misread.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -65,7 +68,7 @@ def read_folder(
         if path.is_symlink():
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
-            others[path.suffix.lower() or "no ending"] += 1
+            others[path.suffix.lower() or "without a suffix"] += 1
         elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # they stand for bytes that are not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
@@ -77,10 +80,11 @@ def read_folder(
     way_out = "exclude it with dataset.exclude" if configured and exclude is not None else "move it out of the folder"
     documents = [read_page(pages[identifier], faults, way_out) for identifier in ids]
     if not ids and len(faults.found) == before:
-        faults.add(str(root), f"contains no documents; known suffixes: {', '.join(ENDINGS)}")
+        left = " except those that dataset.exclude skips" if exclude else ""
+        faults.add(str(root), f"contains no documents{left}; known suffixes: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other types skipped: {kinds}"] if kinds else []
-    notes += [f"{links:,} links not followed"] if links else []
+    notes += [f"{counted(links, 'link')} not followed"] if links else []
     blank = [name for name, page in zip(ids, documents, strict=True) if not page.text.strip() and not page.doubts]
     notes += [f"files without text: {len(blank):,}, the first {blank[0]}"] if blank else []
     notes += [f"{name}: {page.doubts}" for name, page in zip(ids, documents, strict=True) if page.doubts]
@@ -90,7 +94,7 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a corpus from a folder of pages, or from a file by ``read_corpus``; also return notes on the folder."""
+    """Read a corpus from a folder of pages or, by ``read_corpus``, from a file; also return notes on the folder."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()

@@ -21,8 +21,8 @@ GROUPS = {
     "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }
-"""Group of the full schema (docs/datasets.md) -> its fields by which results are grouped. Others are not read, except
-``validation.status`` (see REJECTED)."""
+"""Each group of the full schema (docs/datasets.md), with those of its fields by which results are grouped. Its other
+fields are not read, except ``validation.status`` (see REJECTED)."""
 REJECTED = "rejected"
 """The ``validation.status`` of an excluded entry."""
 TURN_KEYS = ("role", "text")
@@ -34,8 +34,8 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
     """Read the questions of a golden file, except those that its validation rejected; errors are added to the faults.
 
-    A line whose version differs from ``corpus_version``, the version of the corpus, is a fault. Questions of faulty
-    lines are also returned.
+    A line that states a version other than ``corpus_version``, the version of the corpus, is a fault. The questions of
+    faulty lines are also returned.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):
@@ -118,5 +118,5 @@ def read_evidence(row: Row) -> Evidence:
     if anchor is not None and not anchor.strip():
         row.fault('"anchor" is blank; quote a few words, or omit it to use the whole document as evidence')
     if anchor is None and start is not None:
-        row.fault('"start" requires an "anchor", which is missing; quote the passage there')
+        row.fault('"start" requires an "anchor", which is missing; add one that quotes the passage, or remove "start"')
     return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

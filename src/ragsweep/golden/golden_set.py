@@ -37,7 +37,7 @@ class Selection(NamedTuple):
         if self.unknown not in _WAYS:
             raise ConfigError(f"dataset.unknown must be one of {', '.join(_WAYS)}, got {self.unknown!r}")
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
-            raise ConfigError(f"dataset.limit={self.limit} must be at least 1, or null for all questions")
+            raise ConfigError(f"dataset.limit={self.limit} must be a whole number of at least 1, or null for all")
         if self.status not in (None, *STATUSES):
             raise ConfigError(f"dataset.status must be null or one of {', '.join(STATUSES)}, got {self.status!r}")
         return self
@@ -99,7 +99,7 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     counts = {reason: count for reason, count in left_out.items() if count}
     if not chosen:
         detail = "; ".join(f"{reason}: {count}" for reason, count in counts.items()) or "the file has none"
-        raise InputError(f"{raw.source}: no questions to evaluate ({detail})")
+        raise InputError(f"{raw.source}: no questions to evaluate ({detail}); correct the file or the dataset settings")
     return GoldenSet(chosen, counts, repeated_passages)
 
 
@@ -118,7 +118,9 @@ def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
     for question in questions:
         if not question.answerable and any(label.grade > 0 for label in question.evidence):
             faults.add(
-                question.where, f'question "{question.id}" is unanswerable, but has evidence; remove one or the other'
+                question.where,
+                f'question "{question.id}" is unanswerable, but has relevant evidence; remove the evidence, or make'
+                " the question answerable",
             )
         first: dict[tuple[str, str | None, int | None], Evidence] = {}
         for label in question.evidence:
@@ -196,7 +198,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Return the kind of a question: "unanswerable", "conversational", "evidence" or, without evidence, ""."""
+    """Return a question's kind: "unanswerable", "conversational", "evidence" or, without relevant evidence, ""."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:
@@ -205,31 +207,31 @@ def kind(question: Question) -> str:
 
 
 def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
-    """Give the unanswerable questions of a dataset this share of the total weight; 0 removes them.
+    """Give the unanswerable questions of a dataset the given share of the total weight; 0 removes them.
 
     Relative weights among answerable and among unanswerable questions are preserved. ``None`` changes nothing. Raises
-    ConfigError if the share is not a number from 0 to below 1, if no question is answerable or, for a share above 0,
-    if none is unanswerable.
+    ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable or, for a share
+    above 0, if none is unanswerable.
     """
     if share is None:
         return dataset
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-        raise ConfigError(f"success.unanswerable: must be a number from 0 to below 1, or null, got {share!r}")
+        raise ConfigError(f"success.unanswerable: must be null, or a number of at least 0 and below 1, got {share!r}")
     golden, name = dataset.golden, f"success.unanswerable={share:g}"
     kinds = {kind: [one for one in golden.questions if one.answerable == kind] for kind in (True, False)}
     count = len(kinds[False])
     if not kinds[True] or (share and not count):
         missing = "un" if kinds[True] else ""
         raise ConfigError(
-            f"{name}: none of the {counted(len(golden.questions), 'question')} is {missing}answerable; use null"
+            f"{name}: no question is {missing}answerable (of {len(golden.questions):,}); use success.unanswerable=null"
         )
     if not share:
-        left_out = {**golden.left_out, **({f"unanswerable, by {name}": count} if count else {})}
+        left_out = {**golden.left_out, **({f"unanswerable questions ({name})": count} if count else {})}
         return replace(dataset, golden=replace(golden, questions=tuple(kinds[True]), left_out=left_out))
     totals = {kind: sum(map(_weight, kinds[kind])) for kind in kinds}
     scale = {True: 1.0, False: share / (1 - share) * totals[True] / totals[False]}
     questions = tuple(replace(one, weight=_weight(one) * scale[one.answerable]) for one in golden.questions)
-    note = f"{name}: the {count:,} unanswerable questions have {100 * share:.3g} % of the weight"
+    note = f"{name}: {counted(count, 'unanswerable question')} with {100 * share:.3g} % of the weight"
     return replace(dataset, golden=replace(golden, questions=questions), notes=(*dataset.notes, note))
 
 
@@ -238,10 +240,10 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes on weights, and on questions with only keywords, a status, a script without spaces, or no text."""
+    """Return notes on weights, statuses, missing reference answers, scripts without spaces, and blank questions."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
-    notes = [f"{keywords:,} questions have no reference answer: their keywords are used instead"] if keywords else []
+    notes = [f"no reference answer: {counted(keywords, 'question')}; keywords are used instead"] if keywords else []
     weights = weights_of(questions)
     notes += [f"means are {describe_weights(weights)}"] if weights else []
     counts = Counter(question.labels.get("status", "") for question in questions)

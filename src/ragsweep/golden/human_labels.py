@@ -1,4 +1,4 @@
-"""Read human labels of answers, and other scores by question, from a table or JSON lines."""
+"""Read human labels of answers, and other scores per question, from a table or JSON lines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from CSV, TSV or JSON lines: ``question_id``, ``metric``, ``column``, and optionally run and answer.
+    """Read labels from the fields ``question_id``, ``metric``, ``column``, ``run`` and ``answer`` of CSV or JSON lines.
 
-    The value in ``column`` is a number, also as text; true and yes are 1, false and no are 0. Raises InputError for an
-    unreadable or empty file, and one for all unusable or repeated rows together.
+    Run and answer are optional. The value in ``column`` is a number, or a text that spells one; true and yes are 1,
+    false and no are 0. Raises InputError for an unreadable or empty file, or for all unusable and repeated rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -34,22 +34,22 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
         text = row.scalars().get(column, "").strip().lower()
         number = _WORDS[text] if text in _WORDS else plain_number(text) if text else math.nan
         if not text:
-            row.fault(f'has no number "{column}"')
+            row.fault(f'has no number in "{column}"; add one, or remove the row')
         elif not math.isfinite(number):
-            row.fault(f'"{column}" is "{text}", not a number')
+            row.fault(f'"{column}" is "{text}"; use a number, yes or no')
         run, answer = row.scalars().get("run", "").strip(), row.text("answer")
         unique.check(" / ".join(filter(None, [question, metric, run, answer])) if question and metric else "", row)
         labels.append(HumanLabel(question, metric, number, run, answer, row.where))
     faults.raise_any()
     if not labels:
-        raise InputError(f"{path}: contains no {column}; use rows with question_id, metric and {column}")
+        raise InputError(f"{path}: contains no rows; add some with question_id, metric and {column}")
     return labels
 
 
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raise InputError, with the lines, for labels outside the bounds (lowest, highest) of their metric.
 
-    If all labels of a metric are 0 or 1, they mean wrong and right, and its bounds do not apply.
+    If all labels of a metric are 0 or 1, they mean wrong and right, and the metric's bounds do not apply.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():
@@ -59,19 +59,19 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
             continue
         for label in given:
             if not low <= label.value <= high:
-                fact = f"the label {label.value:g} of {metric} is not within {low:g} to {high:g}"
+                fact = f"the label {label.value:g} of {metric} is not between {low:g} and {high:g}"
                 faults.add(label.where, f"{fact}; {_likely_scale(values, (low, high))}")
     faults.raise_any()
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Describe possible scales of out-of-bounds labels, and their conversion to the metric's scale."""
-    low, high, way = min(values), max(values), f"give scores from {bounds[0]:g} to {bounds[1]:g}, or 1 and 0"
+    """Describe the likely scale of out-of-bounds labels, if any, and its conversion to the metric's bounds."""
+    low, high, way = min(values), max(values), f"use scores from {bounds[0]:g} to {bounds[1]:g}, or only 0 and 1"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way
     whole = all(value.is_integer() for value in values)
     if whole and low >= 1 and high in _SCALES:
-        return f"a scale of 1 to {high:g} becomes a share by (label - 1) / {high - 1:g}; {way}"
+        return f"on a scale of 1 to {high:g}, replace each label by (label - 1) / {high - 1:g}; otherwise, {way}"
     most = next(most for most in (*_SCALES, _PER_CENT) if high <= most)
-    kind = "per cent are" if most == _PER_CENT else f"points of {most} are"
-    return f"{kind} a share when divided by {most}; {way}"
+    kind = "percentages" if most == _PER_CENT else f"points out of {most}"
+    return f"divide {kind} by {most}; otherwise, {way}"

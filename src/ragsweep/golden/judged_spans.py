@@ -14,7 +14,7 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import resolve
 
 SHARE = 0.5
-"""Minimum overlap of label and chunk, as a share of the shorter span's characters."""
+"""Minimum overlap of a label and a chunk, as a share of the shorter span's characters."""
 
 
 class DocumentSpan(NamedTuple):
@@ -26,7 +26,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """A judgement of a span: its grade, above 0 if relevant; ``whole``: it concerns the whole document."""
+    """The judgement of a span: a grade above 0 means relevant, ``whole`` that it concerns the whole document."""
 
     place: DocumentSpan
     grade: float
@@ -34,9 +34,10 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
-    """Return a question's labels as spans, each at its first occurrence in the corpus; omit labels without one.
+    """Return a question's labels as spans: whole documents, or the first occurrence of an anchor in its document.
 
-    Each of the ``distractors``, the ids of misleading documents, becomes a label of the whole document with grade 0.
+    Labels that do not occur in the corpus are omitted. Each of the ``distractors``, the ids of misleading documents,
+    becomes a label of the whole document with grade 0.
     """
     labels = []
     for one in evidence:
@@ -65,7 +66,7 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Count the judged chunks, and all chunks, in ``found``, the rankings of one question."""
+    """Return the number of judged chunks and the number of all chunks in ``found``, the rankings of one question."""
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
@@ -76,7 +77,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG at ``depth``, 0 without relevant labels; labels found at one rank count at successive ranks."""
+    """Return the nDCG at ``depth``, 0 without relevant labels; labels found at the same rank get successive ranks."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -100,10 +101,11 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the lowest and highest nDCG difference, candidate minus baseline, over all judgements of unjudged chunks.
+    """Return the lowest and highest possible nDCG difference, candidate minus baseline, whatever the unjudged chunks.
 
-    Each unjudged chunk is irrelevant or has grade 1. Every number of relevant chunks is tried: it determines the ideal
-    ranking, and each relevant chunk adds a term to the difference, which is lowest if the smallest terms are added.
+    Each unjudged chunk is irrelevant or has grade 1. Every possible number of relevant chunks is tried. The number
+    determines the ideal ranking; each relevant chunk adds a term to the difference, which is lowest if the smallest
+    terms are added.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -28,7 +28,7 @@ _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature
 _UNSEEN = frozenset(["script", "style", "template", "datalist", *_FALLBACKS])
 _UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
-_ENDED_BY = {  # element with an optional end tag -> (elements that end it, the container within which they do)
+_ENDED_BY = {  # element with an optional end tag -> (elements that end it, the container within which they end it)
     **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
     **dict.fromkeys(["li"], (re.compile("^li$"), re.compile("^([ou]l|menu)$"))),
     **dict.fromkeys(["dt", "dd"], (re.compile("^d[dt]$"), re.compile("^dl$"))),
@@ -52,9 +52,9 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """Title and text of a file; each may be empty.
+    """The title and text of a file; either may be empty.
 
-    ``starts``: the offset of each page of a paged file; ``doubts``: a description of pages whose text may be misread.
+    ``starts``: the offset of each page of a paged file; ``doubts``: a description of pages that may have been misread.
     """
 
     title: str
@@ -108,7 +108,7 @@ def _soup(text: str) -> BeautifulSoup:
 
 
 def _is_unseen(tag: Tag) -> bool:
-    """Return whether a browser hides an element, by its name and attributes; style sheets are not read."""
+    """Return whether a browser hides an element, judging by its name and attributes; style sheets are not read."""
     if tag.name in {"html", "body"}:  # often hidden until a script runs
         return False
     is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
@@ -117,7 +117,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move content out of an element whose end tag is omitted: html.parser nests what follows in the element."""
+    """Move what follows an element with an omitted end tag out of the element, in which html.parser nests it."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -160,7 +160,7 @@ def _heading(soup: BeautifulSoup) -> str:
 
 
 def _visible(soup: BeautifulSoup) -> str:
-    """Extract a document's visible text, each block on separate lines."""
+    """Return a document's visible text, with each block on lines of its own."""
     for title in soup("title"):
         title.decompose()
     for block in soup([_BLOCKS, _WITHIN]):

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import content_hash
-from ragsweep.core.plurals import counted
 from ragsweep.core.types import Dataset, Division, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.golden.golden_set import kind
@@ -20,7 +19,7 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Minimum questions of a golden set for a holdout: in a smaller set it could only detect differences above .12."""
+"""Minimum questions of a golden set for a holdout, which in a smaller set would detect only differences above .12."""
 
 SALT = "ragsweep.partition/1"
 """Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second
@@ -59,7 +58,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
         return ChosenPartition(given or ALL)
     if questions < ENOUGH:
         return ChosenPartition(
-            ALL, f"{questions} questions are too few for a holdout ({ENOUGH} needed): the search uses all of them"
+            ALL, f"a holdout needs {ENOUGH} questions, the set has {questions:,}: the search uses all of them"
         )
     return ChosenPartition(
         TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the others"
@@ -77,7 +76,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
         raise InputError(
-            f"partition={name}: none of the {counted(len(sample.questions), 'question')} is in it; use partition=all"
+            f"partition={name}: has none of the chosen questions ({len(sample.questions):,} in all); use partition=all"
         )
     others = {TUNE: HOLDOUT, HOLDOUT: TUNE}[name]
     left_out = {**sample.left_out, f"in partition={others}": len(sample.questions) - len(kept)}
@@ -101,9 +100,9 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
     """List the ids of the holdout questions: about ``share`` of each stratum, whole clusters only.
 
     A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters have
-    a fixed random order. They are held out from the first up to ``share`` of the stratum's questions; the cluster that
-    crosses this border is included if at least half of it lies before the border. Reordering the questions changes
-    nothing, and additional questions usually move only clusters near the border.
+    a fixed random order, and are held out in that order until ``share`` of the stratum's questions is reached; the
+    cluster that crosses this border is included if at least half of it lies before the border. Reordering the questions
+    changes nothing, and additional questions usually move only clusters near the border.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):
@@ -120,7 +119,7 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
 
 
 def digest(questions: Sequence[Question]) -> str:
-    """Hash a division: the ids of all questions, and of the holdout questions."""
+    """Hash a division: the ids of all questions, and those of the holdout questions."""
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 

@@ -23,7 +23,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label of a file, with the file's code for its relevance."""
+    """One label of a qrels file, with the file's code for its relevance."""
 
     question: str
     evidence: Evidence
@@ -31,14 +31,14 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and question id -> number of its labels that the grade None omits."""
+    """Labels with their grades; ``lost``: question id -> number of its labels that were omitted by the grade None."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
 
 
 class Grades:
-    """Maps the codes of labels to grades by ``given``; a code with the grade None omits and counts its labels.
+    """Maps the codes of labels to grades by ``given``; labels whose code has the grade None are omitted and counted.
 
     Without ``given``, the codes are the grades: whole numbers, where 0 means judged not relevant.
     """
@@ -47,16 +47,16 @@ class Grades:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Return the grades; raise ConfigError unless each is a number or null. Call this before reading."""
+        """Return self; raise ConfigError unless each grade is a number up to 1e9 or null. Call this before reading."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
                 wanted = f"a number of at most {_HIGHEST:g}, or null to omit its labels"
-                raise ConfigError(f'dataset.grades: "{code}" must be {wanted}, got {grade!r}')
+                raise ConfigError(f'dataset.grades: the grade of "{code}" must be {wanted}, got {grade!r}')
         return self
 
     def names_no_score(self, code: str) -> bool:
-        """Return whether a code is a column name: it has no digits, and the configured codes are all numbers."""
+        """Return whether a code is a column name: it has no digits, and all configured codes, if any, are numbers."""
         named = not any(map(str.isdigit, code))
         return named and not any(math.isnan(plain_number(one)) for one in self._given or ())
 
@@ -87,10 +87,10 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            way = "add one, or null for a header, or to omit its labels"
-            return f'score "{code}" has no grade in dataset.grades; {way}; seen: {seen}'
+            way = "add one, or null to omit its labels (or a header)"
+            return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
         way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
-        return f'score "{code}" is not a whole number of 0 or more; correct it, or {way}; seen: {seen}'
+        return f'score "{code}" is not a whole number of 0 or more; correct it, or {way}; scores (counts): {seen}'
 
 
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
@@ -106,7 +106,7 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
             wanted = "query-id, corpus-id and score, with tabs between them, or TREC's query-id 0 corpus-id score"
-            faults.add(where, f"{counted(len(fields), 'column')} where three are required: {wanted}")
+            faults.add(where, f"{counted(sum(map(bool, fields)), 'filled column')} where three are required: {wanted}")
             continue
         if number == 0 and grades.names_no_score(fields[2]):
             continue

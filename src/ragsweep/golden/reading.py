@@ -1,4 +1,4 @@
-"""Read JSON records, one per line or file, and check their fields; collect every fault with its place."""
+"""Read records from JSON lines, JSON, YAML or Parquet, check their fields, and collect every fault with its place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of JSON lines or one JSON array, or every row of Parquet; other values are faults."""
+    """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults."""
     if path.suffix == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
@@ -82,7 +82,7 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Read the objects of a YAML file, a list or a single object; all scalars are read as text."""
+    """Read the objects of a YAML file that holds a list or a single object; all scalars are read as text."""
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -97,7 +97,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object, located by paths such as ``file:$.data[3]``; None after a fault."""
+    """Read a file that is one JSON object, whose place is ``file:$``; None after a fault."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
@@ -152,7 +152,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'key "{twice}" occurs twice')
+        raise ValueError(f'key "{twice}" occurs twice; keep one')
     return values
 
 
@@ -169,11 +169,11 @@ class Row:
     faults: Faults
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a field exists."""
+        """Return whether a field exists and is not null."""
         return self.values.get(name) is not None
 
     def with_values(self, values: Mapping[str, Any]) -> Row:
-        """Return a row of other values at the same place."""
+        """Return a row with other values at the same place."""
         return replace(self, values=values)
 
     def fault(self, fact: str) -> None:
@@ -227,19 +227,19 @@ class Row:
         """Return a number from -1e9 to 1e9; the default if it is missing, or has another type or size."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
-            self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
+            self.fault(f'"{name}" is {_excerpt(value)}, not from {-_LARGEST:g} to {_LARGEST:g}')
             value = None
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Return a whole number, None if it is missing or has another type; a negative one is a fault."""
+        """Return a whole number, None if it is missing or has another type; a negative number is a fault."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts in a list, which is empty if it is missing; items of other types are a fault."""
+        """Return the texts in a list, none if the list is missing; items of other types are a fault."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
@@ -291,7 +291,7 @@ def _excerpt(value: Any) -> str:
 
 
 class UniqueIds:
-    """Checks that ids are unique; ``what`` is the kind of their objects in messages, such as "question"."""
+    """Checks that ids are unique; ``what`` says in messages what they identify, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -301,4 +301,4 @@ class UniqueIds:
         """Add a fault to the row if an earlier row has the same id; an empty id is not checked."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
-            row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}')
+            row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}; remove or rename one')

@@ -1,4 +1,4 @@
-"""Render Markdown to its visible words, each with its place in the source."""
+"""Reduce Markdown to its visible words, each with its place in the source."""
 
 import re
 from bisect import bisect_right
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 class Derived(NamedTuple):
     """A text derived from a source, with each piece's span in the source.
 
-    A piece of the same length as its span corresponds to it character by character, other pieces only as a whole.
+    A piece as long as its span corresponds to the span character by character; any other piece, only as a whole.
     """
 
     text: str
@@ -57,8 +57,8 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 def render(source: str) -> Derived:
     """Return the visible words of a Markdown text (CommonMark, tables), without markup.
 
-    The results for the last 128 texts are cached. White space between words differs from the rendered page. A text of
-    more than 2**20 characters is returned unchanged.
+    The results for the last 128 texts are cached. White space between words may differ from that of the rendered page.
+    A text of more than 2**20 characters is returned unchanged.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])

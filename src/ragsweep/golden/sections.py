@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings outside fenced code; underlined ones have a level per character, in the order of first use."""
+    """Yield the headings outside fenced code; underline characters rank as levels in the order of their first use."""
     signs: list[str] = []
     fence = before = ""
     began = 0

@@ -1,4 +1,4 @@
-"""Read the values in a field: lists and objects, as values or as texts in JSON or Python syntax, and numbers."""
+"""Read the value of a field: a text, a number, or a list or an object, which may be a text in JSON or Python syntax."""
 
 import ast
 import io
@@ -14,24 +14,24 @@ _WRITTEN = re.compile(
     r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
     re.DOTALL,
 )
-"""Only brackets, literals and separators, possibly cut off within a literal."""
+"""Matches a text of only brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""A single opening bracket, which is plain text."""
+"""Matches a single opening bracket, which is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
 _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))
-"""Fields other than the texts of an answer, in SQuAD's and TriviaQA's format."""
+"""Fields of an answer in SQuAD's or TriviaQA's format that are not read."""
 
 
 def decoded(value: Any) -> Any:
     """Parse a text that spells out a list or an object; return every other value unchanged.
 
-    Tuples and sets become lists. Raises ValueError for a text that looks like one but cannot be parsed:
-    truncated, a numpy array, or literals without a comma between them, which Python would join; and for lists and
-    objects nested deeper than DEEPEST levels.
+    Sets, and tuples with a text or a structure, become lists. Raises ValueError for lists and objects nested deeper
+    than DEEPEST levels, and for a text that looks like one but cannot be parsed because it is cut off, is a numpy
+    array, or has two literals without a comma between them, which Python would join.
     """
     found = _decoded(value)
     if is_deep(found):
@@ -42,7 +42,7 @@ def decoded(value: Any) -> Any:
 def is_deep(value: Any) -> bool:
     """Return whether lists and objects are nested deeper than DEEPEST levels.
 
-    An object that YAML repeats by reference counts once per level: expanded, it may have billions of parts.
+    An object that YAML repeats by reference is visited once per level, because it may expand to billions of parts.
     """
     level = {id(value): value}
     for _ in range(DEEPEST + 1):

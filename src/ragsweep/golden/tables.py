@@ -1,4 +1,4 @@
-"""Read CSV and TSV tables with a header."""
+"""Read tables: CSV and TSV with a header, and JSON lines."""
 
 import csv
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.escaping import original_cell
+from ragsweep.core.plurals import counted
 from ragsweep.golden.reading import Row, read_rows
 from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 
@@ -21,7 +22,7 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 class Columns:
     """Maps each ``known`` field of a table to a column: the one ``given`` for it in the config, else the field's name.
 
-    ``needed`` and given fields must have a column. ``key`` is the config's key of ``given``, empty if there is none.
+    ``needed`` and given fields must have a column. ``key`` is the config key of ``given``, or empty if there is none.
     Raises ConfigError for a given field that is not known.
     """
 
@@ -42,12 +43,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield every row, with its cells by field, or by column name if the column has no field.
+    """Yield every row: its cells by field, or by column name where the column has no field.
 
     Cells are texts; an empty cell counts as missing, and a row of empty cells is skipped. The apostrophe that an export
     puts before a formula is removed. The delimiter is the most frequent of comma, semicolon and tab in the header. A
-    cell that contains a delimiter, a quote or a line break is quoted, and its quotes are doubled (RFC 4180). Faults
-    name a row's first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
+    cell that contains a delimiter, a quote or a line break must be quoted, and its quotes doubled (RFC 4180). Faults
+    name a row's first line. In JSON lines, each object is a row, and a list of texts is a cell, joined by semicolons.
     """
     if path.name.removesuffix(".gz").endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -65,8 +66,9 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
         return
     for where, cells in rows:
         if len(cells) != len(header):
-            fact = f"{len(cells)} cells where the header names {len(header)} columns"
-            faults.add(where, f"{fact}; quote a cell that contains {_DELIMITERS[delimiter]}")
+            fact = f"{counted(len(cells), 'cell')} where the header has {counted(len(header), 'column')}"
+            way = f"quote a cell that contains {_DELIMITERS[delimiter]}"
+            faults.add(where, f"{fact}; {way if len(cells) > len(header) else 'add the missing cells'}")
             continue
         by_name = {name: original_cell(cell) or None for name, cell in zip(header, cells, strict=True) if name}
         yield _row(where, by_name, columns, faults)
@@ -107,7 +109,7 @@ def _rows(reader: Iterator[list[str]], path: Path, faults: Faults) -> Iterator[t
         except StopIteration:
             return
         except csv.Error as error:
-            faults.add(where, f"not a row of a table: {error}; quote the whole cell, and double a quote inside it")
+            faults.add(where, f"not a row of a table: {error}; quote the whole cell, and double each quote inside it")
         else:
             if any(cell.strip() for cell in cells):
                 yield where, cells

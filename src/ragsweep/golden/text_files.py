@@ -18,7 +18,7 @@ LONGEST_LINE = 8 << 20
 """Maximum bytes of a line: a longer line indicates a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""Maximum ratio of unzipped to compressed size: text rarely exceeds 100; higher ratios indicate zip bombs."""
+"""Maximum ratio of unzipped to compressed size. Text rarely exceeds 100; higher ratios indicate zip bombs."""
 
 LARGEST_WHOLE = 128 << 20
 """Maximum bytes of a file that is read as a whole (a page, or one JSON value)."""
@@ -46,12 +46,12 @@ BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself i
 
 
 def most_unzipped(size: int) -> int:
-    """Return the maximum unzipped size of a compressed file of ``size`` bytes."""
+    """Return the maximum accepted unzipped size of a compressed file of ``size`` bytes."""
     return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in an encoding; raise ConfigError, with ``key``, if Python does not have it."""
+    """Return an empty Faults for files in an encoding; raise ConfigError, naming ``key``, if Python lacks it."""
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
         raise ConfigError(f'{key}: "{encoding}" is not a text encoding; {way}')
@@ -59,15 +59,15 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 
 
 def plain_or_gzipped(path: Path) -> Path:
-    """Return the path, or with ".gz" appended if only that file exists. Raises InputError for an empty path."""
+    """Return the path, with ".gz" appended if only that file exists. Raises InputError for a path without a name."""
     if not path.name:
-        raise InputError(f'"{path}": names no file; an empty path is the current folder; give the path of a file')
+        raise InputError(f'"{path}": names no file (an empty path is read as "."); give the path of a file')
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 
 
 def check_folder(path: Path, needs: str) -> None:
-    """Raise InputError unless the path is a readable folder; ``needs`` describes the expected content."""
+    """Raise InputError unless the path is a readable folder; ``needs`` ends the message with the expected content."""
     try:
         os.scandir(path).close()
     except (OSError, ValueError) as error:
@@ -114,8 +114,8 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
     """Return the whole text of a file with its original line ends; empty after a fault.
 
-    ``declares``: the file is HTML, which may declare its encoding. The declaration is used if ``faults`` has no
-    encoding and the bytes are not valid UTF-8, which bytes in another encoding rarely are.
+    ``declares``: the file is HTML, which may declare its encoding. The declaration is used if the file has no byte
+    order mark, ``faults`` has no encoding, and the bytes are not valid UTF-8 (as text in another encoding rarely is).
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)
@@ -165,11 +165,11 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not {encoding.upper()}"
-        way = "save the file as UTF-8, or name its encoding: dataset.encoding=windows-1252 (folder, csv, jsonl), or"
+        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {encoding.upper()}"
+        way = "save the file as UTF-8, or name its encoding, such as windows-1252, with"
         if encoding == faults.encoding:
-            way = "correct dataset.encoding (null reads UTF-8), or"
-        faults.add(where, f"{fact}; {way} encoding= of golden import")
+            way = "save the file as UTF-8, or correct"
+        faults.add(where, f"{fact}; {way} dataset.encoding (folder, csv, jsonl) or encoding (golden import)")
         return ""
 
 
@@ -193,7 +193,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if path.suffix != ".gz":
             yield file, most
             return
-        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size, which even most zip bombs give
+        if status.st_size >= _SIZE_BYTES:  # a gzip file, even most zip bombs, ends with its true unzipped size
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is cut off, or {BOMB}")

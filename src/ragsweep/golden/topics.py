@@ -1,4 +1,4 @@
-"""Read TREC topics: ``<top> <num> ...``, whose tags are often not closed, and XML of ``<topic number="...">``."""
+"""Read TREC topics, classic (``<top> <num> ...``, often with unclosed tags) or XML (``<topic number="...">``)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGN
 
 
 class Topic(NamedTuple):
-    """The location of a topic, and the lines after each of its tags."""
+    """The location of a topic, and the texts after each of its tags."""
 
     where: str
     texts: dict[str, list[str]]
@@ -47,8 +47,8 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
             name = _tag_name(part)
             if name in ("top", "topic"):
                 if topic and not part.startswith("</"):
-                    fact = f"a topic begins before that of {topic.where} ends"
-                    faults.add(where, f"{fact}; close that with </{name}>")
+                    fact = f"a topic begins before the topic in {topic.where} ends"
+                    faults.add(where, f"{fact}; close the earlier one with </{'topic' if is_xml else 'top'}>")
                 if topic:
                     yield topic
                 topic, is_xml = None if part.startswith("</") else _begun(part, where), name == "topic"

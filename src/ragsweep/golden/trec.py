@@ -14,10 +14,10 @@ import numpy as np
 from ragsweep.core.types import Floats, Question
 
 Run = Mapping[str, Sequence[tuple[str, float]]]
-"""The documents of each question with their scores, best first."""
+"""Question id -> its documents, each with its score, in descending order of score."""
 
 Qrels = Mapping[str, Mapping[str, float]]
-"""The grades of each question's documents; above 0 means relevant."""
+"""Question id -> document id -> grade; a grade above 0 means relevant."""
 
 _SIGN = np.int64(1 << 31)
 
@@ -67,7 +67,7 @@ def six_digits(scores: Floats) -> Floats:
 
 
 def strictly_falling(scores: Floats) -> Floats:
-    """Lower scores (documents,), best first, just enough to be strictly decreasing in single precision."""
+    """Lower the scores of a ranking just enough that they strictly decrease in single precision."""
     # As integers in the order of the floats, neighbours differ by 1. Each becomes min(itself, preceding result - 1),
     # which is a running minimum after adding each position.
     step = np.arange(len(scores))

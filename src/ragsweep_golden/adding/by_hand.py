@@ -1,4 +1,4 @@
-"""Add questions by hand: passages proposed by a search, and the entry of the chosen passage."""
+"""Add questions by hand: propose passages by a search, and make the entry with the chosen passage."""
 
 import shlex
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PROPOSED = 8  # maximum proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
-    """Return for each question the best sentences of its ``count`` best chunks by BM25; empty if no chunk matches."""
+    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, if any chunk matches."""
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
@@ -96,5 +96,7 @@ def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
         is_plain = False
     if not is_plain:
         made = f"ragsweep golden verify {shlex.quote(str(path))} corpus=FOLDER out=NEW.jsonl"
-        raise InputError(f"{path}: questions are added only to plain JSON lines in UTF-8; to convert it, run {made}")
+        raise InputError(
+            f"{path}: questions are added only to plain JSON lines in UTF-8; to convert the file, run {made}"
+        )
     return read

@@ -61,7 +61,7 @@ def read_log(path: Path) -> list[str]:
     if not any(questions):
         seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "none"
         way = f"rename the field of the question to one of {', '.join(NAMES)}"
-        raise InputError(f"{path}: no record has a question; its fields are {seen}; {way}")
+        raise InputError(f"{path}: no record has a question; the fields are {seen}; {way}")
     return questions
 
 
@@ -108,7 +108,7 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop questions similar to one in the set, or to a more frequent one; add their counts to the latter."""
+    """Drop questions similar to one in the set or to a more frequent one, to whose count theirs are added."""
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)

@@ -1,4 +1,4 @@
-"""Generate questions from chunks with a model. They are validated like any other question."""
+"""Generate questions from chunks with a model, and check that no chunk answers the unanswerable ones."""
 
 import json
 import math
@@ -20,9 +20,9 @@ from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, cha
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
-LEAST = 200  # minimum characters of a chunk to generate questions from
-A_CHUNK = 3  # maximum questions of a chunk
-SPARE = 1.3  # requests per wanted question, since some questions are rejected
+LEAST = 200  # minimum characters of a chunk from which questions are generated
+A_CHUNK = 3  # maximum questions per chunk
+SPARE = 1.3  # questions requested per wanted question, because some are rejected
 _LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {
     "out_of_database": "asks for a thing of the topic that the documents do not contain",
@@ -52,10 +52,10 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 
 @dataclass
 class ModelAsker:
-    """Generates questions with a model; replies are cached by request, so that only failed calls are repeated.
+    """Generates questions with a model; replies are cached by request, so that a rerun repeats only failed calls.
 
     ``failures`` counts the failed calls; ``faults`` counts failed calls, unreadable replies and incomplete questions by
-    reason. A document whose language is not detected counts as the first of ``languages``.
+    reason. A document whose language is not detected is treated as one in the first of ``languages``.
     """
 
     questions: BuiltPart
@@ -95,7 +95,7 @@ class ModelAsker:
     def _draw(
         self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
     ) -> list[tuple[int, str]]:
-        """Draw chunks of a stratum, with their language, according to its quota."""
+        """Draw long enough chunks of a stratum for a quota of questions, each with its document's language."""
         spans, corpus = sources.spans, sources.corpus
         usable = []
         for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
@@ -152,7 +152,7 @@ class ModelAsker:
             yield from ((chunk, language, item) for item in self._read(answer, needed))
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the objects of a reply; an unreadable reply is counted."""
+        """Return the complete objects of a reply, at most A_CHUNK; count failed calls and objects without a field."""
         if answer.failed:
             self.failures += 1
             self.faults[f"call failed: {answer.failed}"] += 1
@@ -163,14 +163,14 @@ class ModelAsker:
         except ValueError:
             items = None
         if not isinstance(items, list):
-            self.faults["reply is no JSON array"] += 1
+            self.faults["the reply is not a JSON array"] += 1
             return []
         whole = [
             one
             for one in items[:A_CHUNK]
             if isinstance(one, dict) and all(isinstance(one.get(key), str) and one[key].strip() for key in needed)
         ]
-        self.faults[f"object without {' or '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
+        self.faults[f"an object has no {' or no '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
         return whole
 
 

@@ -1,4 +1,4 @@
-"""The data of a build's phases: sentences, candidate questions, drafts of entries, their sources, the wanted set."""
+"""The data of a build's phases: sentences, candidate questions, drafts of entries, the sources and the wanted set."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
-LISTED = 50  # number of BM25's best chunks per question, from which distractors are taken
+LISTED = 50  # best chunks by BM25 that are listed for a question, to choose distractors and measure difficulty
 Span = tuple[int, int, int]  # index of a document, start and end (exclusive) in characters
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document's visible text, its span in the source, and the indices of document and chunk."""
+    """A sentence of a document's visible text, its span in the source, and the indices of its document and chunk."""
 
     text: str
     document: int
@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or more sentences. ``answer`` is verbatim, one line per sentence."""
+    """A question made from one or more sentences. ``answer`` quotes each of the sentences on a line of its own."""
 
     question: str
     answer: str
@@ -120,7 +120,7 @@ class Sources:
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the indices of the chunks that overlap a draft's evidence, else of its source chunk, if any."""
+        """Return the indices of the chunks that overlap a draft's evidence; without evidence, of its source, if any."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -134,10 +134,10 @@ class Sources:
 
 
 class WantedSet(NamedTuple):
-    """The composition of a set: its number of questions, and the share of unanswerable ones among them.
+    """The wanted composition of a set: its number of questions, and the share of unanswerable questions among them.
 
-    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
-    ``minimums``: minimum count per unanswerable type.
+    ``quotas``: stratum -> number of answerable questions. ``mix``: question type -> share of the answerable questions.
+    ``minimums``: unanswerable type -> minimum number of questions.
     """
 
     questions: int

@@ -24,17 +24,17 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 
 
 def difficulty(overlap: float, rank: int) -> float:
-    """Return a difficulty from 0 to 1: half by the question's words that its passage lacks, half by the passage's rank.
+    """Return a difficulty from 0 to 1: half from the question's words that the passage lacks, half from its rank.
 
-    ``overlap`` is the share of the question's words in the passage; ``rank`` counts from 0, by BM25.
+    ``overlap`` is the share of the question's words in the passage; ``rank`` is the passage's rank by BM25, from 0.
     """
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
-    """Return the entries of validated drafts, including rejected ones with their status.
+    """Return the entries of drafts, including rejected drafts, with the status of their validation.
 
-    Chunks are ranked by the question alone for its difficulty, by question and evidence together for distractors.
+    To measure difficulty, chunks are ranked by the question alone; to choose distractors, by question and evidence.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])
@@ -95,20 +95,20 @@ def _entry(
 
 
 def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
-    """Drop empty fields, in the groups as well."""
+    """Return an entry without empty fields, also within its groups."""
     groups = {name: _without_empty(given) if isinstance(given, dict) else given for name, given in entry.items()}
     return {name: given for name, given in groups.items() if is_filled(given)}
 
 
 def _keywords(draft: Draft) -> list[str]:
-    """Return the longest content words of the answer, in order."""
+    """Return the longest content words of the answer, in their order in the answer."""
     words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
     longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
     return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return the documents of the best passages by BM25, except the question's own; if none, of the same stratum."""
+    """Return other documents than the question's own: by the best chunks of BM25 or, without any, of its stratum."""
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
     if right.issuperset(documents):
@@ -126,7 +126,7 @@ def _answer_type(draft: Draft) -> str:
 
 
 def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
-    """Choose wrong answers from questions on other documents, same type first; None if there are none."""
+    """Return the answer among wrong ones, of questions on other documents, or None if there are no wrong ones."""
     if not draft.answerable:
         return None
     others = {one.answer: one.question_type for one in alike if one.answer and one.document != draft.document}

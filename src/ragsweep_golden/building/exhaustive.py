@@ -1,4 +1,4 @@
-"""Search all chunks for the words of a question, to check that none answers it."""
+"""Search all chunks for the words of a question, to check that no chunk answers it."""
 
 import re
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Exhaustive:
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """List the chunks with ANSWERING or more of a question's words; all if it has fewer than FEWEST_WORDS."""
+        """List the chunks with a share of ANSWERING of a question's words; all for fewer than FEWEST_WORDS words."""
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
             return list(range(len(self.words)))

@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more sentences than both this number and this share of all is too common for the pattern "fact"."""
+"""A subject in more than this number of sentences and this share of them is too common for the pattern "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -33,7 +33,7 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the complete sentences of documents in a language, each with a chunk that contains it; code excluded."""
+    """Return the complete prose sentences of documents in a language, each with a chunk that contains it."""
     found = []
     for document in documents:
         text, form = corpus.texts[document], render(corpus.texts[document])
@@ -59,7 +59,7 @@ def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _unwrapped(source: str, form: Derived) -> str:
-    """Join the lines of each paragraph: line breaks that start no block become spaces."""
+    """Join the lines of each paragraph: replace the line breaks within it by spaces."""
     signs = list(form.text)
     for position, sign in enumerate(signs[1:-1], 1):
         if sign == "\n":
@@ -111,7 +111,7 @@ def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix:
 
 
 def _page(sentence: Sentence, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
-    """Return the title of a sentence's document, and the heading above it."""
+    """Return the title of a sentence's document, and the heading above the sentence."""
     above = next((one.text for one in reversed(marks[sentence.document]) if one.start <= sentence.start), "")
     return f"{corpus.titles[sentence.document]} {above}"
 
@@ -148,7 +148,7 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every sentence that a rule matches, unless it is too long or its subject too common."""
+    """Yield a question for every sentence that a rule matches, unless it is too long or has too common a subject."""
     inside = words_inside(one.text for one in found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
@@ -175,12 +175,12 @@ def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
-    """Return a clause as written inside a sentence; ``began``: its first letter in the source."""
+    """Return a clause as it would be written inside a sentence; ``began``: its first letter in the source."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two definitions that share a content word, in different chunks of a document."""
+    """Yield a question for every two subjects whose definitions, in two chunks of a document, share a content word."""
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk

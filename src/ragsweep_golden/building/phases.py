@@ -26,14 +26,14 @@ from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VAL
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains the words of a rule-based question
+MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains most words of a rule-based question
 VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> indices of documents
 
 
 class Built(NamedTuple):
-    """The chosen entries, the rejected ones, and question and reason of each valid entry that was not chosen."""
+    """The chosen entries, the rejected ones, and the question and reason of each valid entry that was not chosen."""
 
     entries: list[Row]
     rejected: list[Row]
@@ -41,7 +41,7 @@ class Built(NamedTuple):
 
 
 class PhaseDone(NamedTuple):
-    """A completed phase: its number, its result, whether the result was cached, and the set at this point."""
+    """A completed phase: its number, its result, whether the result was cached, and the set's entries at this point."""
 
     number: int
     result: list[Row]
@@ -70,8 +70,8 @@ class PhaseFiles:
         """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
-        lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
         try:
+            lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
             first, *rows = map(json.loads, lines)
         except ValueError:
             raise InputError(f"{path}: damaged; delete it, and the same command computes the phase again") from None
@@ -93,7 +93,7 @@ def build_set(
 ) -> Built:
     """Build a golden set from documents and their chunks.
 
-    Without ``embed`` no similarity is measured or required; without ``asker`` all questions are made by rule.
+    Without ``embed``, no similarity is measured or required; without ``asker``, all questions are made by rule.
     """
     documents = documents_by_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
@@ -129,7 +129,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: by the model, if there is one, then by rule, if they are specific."""
+    """Make answerable questions: first by the model, if there is one, then by rule, keeping only specific ones."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():
@@ -143,7 +143,7 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose source BM25 ranks first, if few documents have a chunk with most of their words."""
+    """Return the drafts whose source BM25 ranks first, and most of whose words few documents have in one chunk."""
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
     found = []
@@ -176,6 +176,6 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate the answers of ``made`` by the chunks of their evidence; accept ``others`` without a status."""
+    """Validate the answers of ``made`` by the chunks of their evidence; accept each of ``others`` without a status."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

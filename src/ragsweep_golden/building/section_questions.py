@@ -12,7 +12,7 @@ from ragsweep_golden.building.wording import CODE, alternatives, lower_start, wo
 
 LONGEST_NAME = 10  # maximum words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
-_STEM = 5  # compared characters of a word
+_STEM = 5  # characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 """Verbs of headings. A verb that is also a noun is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
@@ -69,7 +69,7 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
-    """Yield headings with their sections' spans; without headings, a title that is a question covers the document."""
+    """Yield headings with their sections' spans; without any, a title that asks something covers the document."""
     text, title = corpus.texts[document], corpus.titles[document]
     asks = _QUESTION[language].match(title) or _action(title, language)
     marks = [(one.text, one.start) for one in headings(text)] or ([(title, 0)] if asks else [])
@@ -82,7 +82,7 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence with the most words of a heading, at least half of them; the first on a tie.
+    """Return the first sentence with the most words of a heading; None if no sentence has half of the words.
 
     For an action, only instructions with its verb are considered.
     """
@@ -111,7 +111,7 @@ def _question(name: str, action: str, language: str) -> str:
 
 
 def _action(name: str, language: str) -> str:
-    """Return a heading's action with an infinitive; empty if it is a single word or names a thing."""
+    """Return a heading's action with an infinitive; empty if the heading is a single word or names a thing."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")

@@ -1,4 +1,4 @@
-"""Choose the questions of a set: without duplicates and near-copies of their passage, by strata, types and classes."""
+"""Choose the questions of a set by strata, types and classes; drop duplicates, and near-copies of passages."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from ragsweep_golden.gates.judging import find_faulty
 from ragsweep_golden.gates.subject import Embed, Floats, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
-MOST_SINGLE_FACTS = 0.55  # highest share of questions of a single fact, below the gates' .6
+MOST_SINGLE_FACTS = 0.55  # highest share of single-fact questions, below the gates' .6
 LEAST_HARD = 0.12  # target share of hard questions, above the gate's .1
 MOST_OF_A_CHUNK = 3
 FAILS = "fails"  # prefix of the reason of an entry that a gate drops
@@ -35,7 +35,8 @@ def drop_copies(
         nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
         own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
         if words in seen or nearest >= DUPLICATE:
-            dropped[n] = f"duplicates an earlier question (similarity {max(nearest, 0):.2f})"
+            how = "the same words" if words in seen else f"similarity {nearest:.2f}"
+            dropped[n] = f"duplicates an earlier question ({how})"
         elif own >= independent:
             dropped[n] = f"repeats its passage (similarity {own:.2f})"
         else:
@@ -81,7 +82,7 @@ def _traits(entry: Entry) -> _Traits:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose at most ``count`` greedily: by the gates' needs (multi-fact, hard questions), then quotas, chunks, mix."""
+    """Choose at most ``count`` entries greedily: as the gates need (multi-fact, hard), then by quota, chunk and mix."""
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []
@@ -108,7 +109,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose the minimum of each type first, then repeatedly from the type with the fewest chosen questions."""
+    """Choose at most ``count``: first the minimum of each type, then always of the type with the fewest chosen ones."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }

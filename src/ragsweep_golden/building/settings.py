@@ -8,7 +8,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, UNANSWERABLE_TYPES
 
 
 class Quotas(NamedTuple):
-    """The allocation: shares of priorities 1 to 4, fewest questions of a stratum, and most questions per chunk."""
+    """The shares of priorities 1 to 4, the minimum questions of a stratum, and the maximum questions per chunk."""
 
     shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
     fewest: int = 5
@@ -18,8 +18,9 @@ class Quotas(NamedTuple):
 class BuildSettings(NamedTuple):
     """Settings of a build.
 
-    ``clusters`` is 0 if the strata are folders; ``patterns``: stratum -> patterns of document ids; ``priorities``:
-    stratum -> 1 to 4; ``independent``: lowest cosine of a question and its passage at which the question is dropped.
+    ``clusters``: the number of clusters, 0 if the strata are folders; ``patterns``: stratum -> patterns of document
+    ids; ``priorities``: stratum -> 1 to 4; ``independent``: lowest cosine of a question and its passage at which the
+    question is dropped.
     """
 
     languages: Sequence[str]
@@ -48,7 +49,7 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
         if type(values[key]) is not int or values[key] < least:
             raise ConfigError(f"{key}: must be a whole number of at least {least}, got {values[key]!r}")
     if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
-        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, got {values['unanswerable']!r}")
+        raise ConfigError(f"unanswerable: must be at least 0 and below 1, got {values['unanswerable']!r}")
     for kind in values["minimums"]:
         if kind not in UNANSWERABLE_TYPES:
             raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
@@ -69,7 +70,7 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
 
 
 def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> None:
-    """Raise ConfigError, with the key, for a value of a wrong type."""
+    """Raise ConfigError, with the key, for a value of a wrong type or below its minimum."""
     counts = {"strata.clusters": strata["clusters"], "strata.fewest": strata["fewest"]}
     for key, given in {**counts, **{f"minimums.{name}": given for name, given in minimums.items()}}.items():
         least = 1 if key == "strata.clusters" and strata["by"] == "clusters" else 0
@@ -78,8 +79,11 @@ def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> Non
     shares = strata["shares"] if isinstance(strata["shares"], list) else [None]
     for key, given in [("strata.cap", strata["cap"]), *(("strata.shares", share) for share in shares)]:
         if not isinstance(given, int | float) or given < 0:
-            such = {"strata.cap": "a number", "strata.shares": "a list of numbers, such as [.4, .45, .1, .05]"}[key]
-            raise ConfigError(f"{key}: must be {such}, at least 0, got {strata[key.removeprefix('strata.')]!r}")
+            kind, such = {"strata.cap": ("a number", ".5"), "strata.shares": ("a list of numbers", "[.4, .45, .15]")}[
+                key
+            ]
+            fact = f"must be {kind} of at least 0, such as {such}"
+            raise ConfigError(f"{key}: {fact}, got {strata[key.removeprefix('strata.')]!r}")
     for name, given in strata["patterns"].items():
         if not isinstance(given, list):
             raise ConfigError(f"strata.patterns.{name}: must be a list, such as ['*/faq/*'], got {given!r}")

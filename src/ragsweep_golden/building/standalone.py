@@ -31,12 +31,12 @@ _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
     r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
 )
-"""Matches French verbs in the past or conditional: a past event is not a rule."""
+"""Matches signs of a French narrative, such as verbs in a past tense: a past event is not a rule."""
 _OF_HEADINGS = ("how", "heading", "difference")
 
 
 def stands_alone(one: Candidate, language: str) -> bool:
-    """Return whether question and answer are self-contained."""
+    """Return whether a candidate's question and answer are self-contained."""
     unbalanced = any(text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer))
     said = content_words(one.answer, language) - content_words(one.question, language)
     leans = DANGLING[language].search(one.question) or _NO_CLAUSE.search(one.question)

@@ -16,17 +16,17 @@ from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import LANGUAGES
 
-COMPARED = 512  # characters at the start of a text whose similarity is measured
+COMPARED = 512  # characters at the start of a text by which documents are clustered
 OTHERS = "others"
 
 
 def folders(corpus: Corpus) -> dict[str, str]:
-    """Return the folder of every document from its id; ``others`` without a folder."""
+    """Map every document id to its folder, or to ``others`` if it has none."""
     return {name: name.rpartition("/")[0] or OTHERS for name in corpus.ids}
 
 
 def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return document id -> stratum: the first of ``patterns`` with a pattern that matches the id, else the group.
+    """Map every document id to its stratum: the first in ``patterns`` with a pattern that matches, else the group.
 
     ``*`` in a pattern matches anything, slashes included.
     """
@@ -37,7 +37,7 @@ def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -
 
 
 def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
-    """Return the name of every document's cluster by k-means over unit vectors: ``cluster 1`` is the largest."""
+    """Cluster unit vectors by k-means, and return the name of each vector's cluster; ``cluster 1`` is the largest."""
     import faiss
 
     count = min(count, len(vectors))
@@ -50,23 +50,24 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
 
 
 def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
-    """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
+    """Allocate questions to strata: each priority gets its share, divided among its strata in proportion to chunks.
 
     Each stratum has at most ``quotas.cap`` questions per chunk (rounded up), and at least ``quotas.fewest`` if this cap
     allows; the excess of a capped stratum goes to the others, in proportion. The sum is ``questions`` unless the caps
     allow fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid
-    priorities, and if the shares of all their priorities are 0.
+    priorities, and if the strata have only priorities whose share is 0.
     """
     for one in strata:
         if not isinstance(one.priority, int) or not 1 <= one.priority <= len(quotas.shares):
-            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, got {one.priority!r}")
+            fact = f"must be a whole number from 1 to {len(quotas.shares)}, got {one.priority!r}"
+            raise ConfigError(f"strata.priorities.{one.name}: {fact}")
     of_priority = Counter[int]()
     for one in strata:
         of_priority[one.priority] += one.chunks
     total = sum(quotas.shares[priority - 1] for priority in of_priority)
     if not total:
         unused = ", ".join(map(str, sorted(of_priority)))
-        raise ConfigError(f"strata.shares: is 0 for priority {unused}, which all strata have; set a share for it")
+        raise ConfigError(f"strata.shares: is 0 for every priority in use ({unused}); set one of these shares above 0")
     weights = {
         one.name: quotas.shares[one.priority - 1] / total * one.chunks / of_priority[one.priority]
         for one in strata
@@ -83,7 +84,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Map each language to the indices of its documents. Raises ConfigError if no document is in these languages."""
+    """Map each language to the indices of its documents. Raises ConfigError if no document is in the languages."""
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]
@@ -91,7 +92,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        way = f"set language to {' or '.join(LANGUAGES)}, as the documents are; unclear ones then count as that"
+        way = f"set language to {' or '.join(LANGUAGES)} (unclear documents then count as that), or add such documents"
         raise ConfigError(f"language: {fact}; {way}")
     return {one: documents for one, documents in found.items() if documents}
 

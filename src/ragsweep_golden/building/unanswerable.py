@@ -1,4 +1,4 @@
-"""Make questions by fixed rules that the corpus does not answer, and check that it does not."""
+"""Make, by fixed rules, questions that the corpus does not answer, and check that no chunk answers them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -89,7 +89,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Make questions with a pronoun that has no referent, either instead of a question's subject or alone."""
+    """Make questions whose pronoun has no referent: it replaces a question's subject, or is in a fixed question."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

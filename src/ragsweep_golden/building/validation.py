@@ -1,4 +1,4 @@
-"""Reject questions whose answer is not in their passage, tested literally, by its words, and by similarity."""
+"""Reject questions whose passage does not contain the answer: literally, by its words, or by similarity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ COMPARED = 512  # characters at the start of the passage that are compared with 
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate or reject answerable drafts, each with the text of its chunks.
+    """Validate or reject answerable drafts by ``passages``, the text of each draft's chunks.
 
     The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity. An answer that is not
-    verbatim and has a number that its evidence lacks is rejected at once.
+    verbatim and has a number that its evidence lacks is rejected without further tests.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]
@@ -38,10 +38,10 @@ def _by_words(draft: Draft, passage: str) -> Draft:
     if is_verbatim(draft.answer, passage):
         return draft.validated(VALIDATED, "verbatim", 1.0)
     if invented := numbers(draft.answer) - numbers(draft.explanation or passage):
-        reason = f"{', '.join(sorted(invented))} is not in the quoted evidence"
+        reason = f"the quoted evidence does not have {', '.join(sorted(invented))}"
         return draft.validated(REJECTED, "verbatim", 0.0, reason)
     coverage = keyword_coverage(draft.answer, passage, draft.language)
     if coverage >= METHODS["keywords"]:
         return draft.validated(VALIDATED, "keywords", coverage)
-    reason = f"not verbatim, {coverage:.0%} of its words in the passage"
+    reason = f"the answer is not verbatim, {coverage:.0%} of its words are in the passage"
     return draft.validated(REJECTED, "keywords", coverage, reason)

@@ -22,7 +22,7 @@ def _lists(language: str) -> dict[str, Any]:
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return the names or templates of the list ``name`` of a language, or of ``any``."""
+    """Return the names or templates in the list ``name`` of a language or of ``any``."""
     return tuple(_lists(language)[name])
 
 
@@ -37,7 +37,7 @@ def word_set(language: str, name: str) -> frozenset[str]:
 
 
 def base_forms(language: str) -> dict[str, str]:
-    """Map the verbs of facts in the third person to their base forms."""
+    """Map verbs in the third person, as in statements of facts, to their base forms."""
     return dict(_lists(language)["bases"])
 
 
@@ -69,7 +69,7 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 
 
 def fill(template: str, *texts: str) -> str:
-    """Fill a template with texts, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    """Fill a template with texts, and make French contractions: ``de le`` becomes ``du``, ``que un`` ``qu'un``."""
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):
         question = _join(question, text) + after

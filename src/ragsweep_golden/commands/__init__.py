@@ -16,15 +16,15 @@ SUBCOMMANDS = {
     "export": "write a golden set in the format of another tool, and count the losses",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "harvest": "add questions from production logs, with the evidence that a search proposes",
-    "import": "import questions of another format as a golden file, and find their evidence",
-    "items": "report which questions discriminate between configs, by past sweeps, and write a mini set",
+    "import": "import questions in another format as a golden file, and find their evidence",
+    "items": "report from past sweeps which questions discriminate between configs, and write a mini set",
     "partition": "write the tune and holdout questions to two files",
     "pool": "list the unjudged chunks that a sweep's configs retrieved, most influential first",
     "review": "judge generated questions, or the passages of a pool, on a local page",
     "verify": "list the labels that a change of the corpus invalidates, and repair the unambiguous ones",
 }
 
-_USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"
+_USAGE = "usage: ragsweep golden COMMAND ...; each command has --help\n\n"
 
 
 def golden(arguments: Sequence[str]) -> int:

@@ -56,12 +56,12 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: Any, file: Path) -> dict[str, str]:
-    """Return the given question, or the questions of the file without evidence, each with its correct answer."""
+    """Return the given question, or the file's questions that lack evidence; each with its right answer, or ""."""
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
         raise ConfigError(f"golden add: one question at a time, in quotes, got {len(given)}: {', '.join(given)}")
     if not given and (options.answer or options.take is not None):
-        raise ConfigError("golden add: --answer and --take need a question; specify it, in quotes")
+        raise ConfigError("golden add: --answer and --take need a question; add it in quotes")
     if given:
         return {given[0]: options.answer}
     return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
@@ -69,8 +69,9 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
 
 def _passage(found: Sequence[Place], number: int) -> Place:
     if not 1 <= number <= len(found):
-        fact = f"--take {number}: there are passages 1 to {len(found)}"
-        raise ConfigError(f"golden add: {fact}; take one of these, or rephrase the question to find others")
+        fact = f"--take {number}: the search found {counted(len(found), 'passage')}"
+        way = f"use a number from 1 to {len(found)}, or rephrase the question to find others"
+        raise ConfigError(f"golden add: {fact}; {way}")
     return found[number - 1]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ragsweep.commands.command_line import Parser, print_blocks
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.report.document import Block, Statement, Statements, lines, paragraphs
 from ragsweep.report.progress import Lines
@@ -102,10 +103,10 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
 
 
 def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
-    """Yield the number of invalid replies by reason, and the remedy of failed calls."""
+    """Yield the number of invalid replies by reason, and the remedy for failed calls."""
     for fault, count in asker.faults.items() if asker else ():
         if count:
-            yield Statement("", f"{count:,} times: {fault}", {"replies": count})
+            yield Statement("", f"{counted(count, 'time')}: {fault}", {"replies": count})
     if asker and asker.failures:
         yield Statement("", "The same command repeats the failed calls.", {"failures": asker.failures})
 
@@ -121,19 +122,19 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
     if not any(one["answerable"] for one in built.entries):
         yield "The rules found no answerable questions: they need whole sentences in English or French."
     if len(built.entries) < settings.questions:
-        yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more specific ones."
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: no more are specific and pass the gates."
         if by_rule_only:
             yield "llm=openai llm.model=NAME generates more with a model."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
-        yield "Documents without folders are divided by similarity with strata.by=clusters."
+        yield "strata.by=clusters divides documents by similarity instead of by folder."
     if "G5-4" in failed:
-        yield "Hard questions come from many pages or a model; gates.G5-4.blocking=false only warns."
+        yield "More pages or a model give more hard questions; with gates.G5-4.blocking=false the gate only warns."
 
 
 @dataclass
 class PhaseJudge:
-    """The judge of a build: it judges each phase's result by the phase's gates, writes a report, and prints a line."""
+    """Judges the result of each phase by the phase's gates, writes a report, and prints a line."""
 
     corpus: Corpus
     spans: Spans
@@ -143,7 +144,7 @@ class PhaseJudge:
     strata: dict[str, str] = field(default_factory=dict)  # document id -> stratum, from phase 0
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
-        """Return entries as input of the gates; ``has_vectors``: embed their texts, if there is an embedder."""
+        """Return entries as the input of the gates; ``has_vectors``: with vectors of their texts, given an embedder."""
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
@@ -167,7 +168,7 @@ def _summary(results: Sequence[GateResult]) -> str:
 
 
 def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Return the golden file and the folder of the phases, by ``out``. Raises ConfigError if it is missing."""
+    """Return the golden file and the folder of the phases that ``out`` names. Raises ConfigError without ``out``."""
     if not values["out"]:
         raise ConfigError("golden build: specify the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()

@@ -18,8 +18,8 @@ from ragsweep_golden.sets.files import write_whole
 
 _ABOUT = """Write a golden set in the format of another tool, and count the losses by field."""
 
-_WORDS = """the golden file, or dataset=squad dataset.path=FILE; format=beir, trec (out=FOLDER), squad, ragas, mlflow,
-argilla, labelstudio, csv or triplets (out=FILE); corpus=FOLDER or FILE"""
+_WORDS = """the golden file, or dataset=squad dataset.path=FILE; format=beir or trec with out=FOLDER, or squad, ragas,
+mlflow, argilla, labelstudio, csv or triplets with out=FILE; corpus=FOLDER or FILE"""
 
 _WITH_CORPUS = ("beir", "trec", "squad", "triplets")
 _FORMATS = (*_WITH_CORPUS, *RECORDS, "csv")
@@ -31,7 +31,8 @@ def export(arguments: Sequence[str]) -> int:
     values = inputs.values
     name = str(values["format"])
     if name not in _FORMATS:
-        raise ConfigError(f'golden export: no format "{name}"{nearest(name, _FORMATS)}')
+        fact = "specify the format with format=NAME" if name == "auto" else f'no format "{name}"'
+        raise ConfigError(f"golden export: {fact}{nearest(name, _FORMATS)}")
     if not values["out"]:
         raise ConfigError("golden export: specify the destination: out=FILE, or out=FOLDER for beir and trec")
     given, out = inputs.read_set(), Path(str(values["out"])).expanduser()
@@ -41,7 +42,7 @@ def export(arguments: Sequence[str]) -> int:
     for path, text in exported.files.items():
         write_whole(out / path if path else out, text)
     fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
-    lost = [Statement("", f"no place in {name}: {fields}", exported.lost)] if fields else []
+    lost = [Statement("", f"{name} has no place for: {fields}", exported.lost)] if fields else []
     lost += [Statement("", f"{counted(count, 'time')}: {note}") for note, count in exported.notes.items()]
     text = f"{counted(len(entries), 'question')} read, written to {out}{'' if lost else '; nothing is lost'}."
     print_blocks(paragraphs("LOST", lost), paragraphs("RESULT", Statement("", text, {"questions": len(entries)})))

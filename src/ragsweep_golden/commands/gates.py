@@ -67,7 +67,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that answers questions from passages by the config's llm; answers are cached in a folder."""
+    """Return a function that answers questions from passages with the config's llm; answers are cached in a folder."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 

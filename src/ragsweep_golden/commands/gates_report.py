@@ -59,7 +59,7 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
     for one in results:
         yield paragraphs(one.gate, (Statement("", text) for text in _faults(one)))
     others = ", ".join(f"profile={name}" for name in judging.PROFILES if name != profile.name)
-    yield paragraphs("PROFILE", Statement("", f"{profile.name} ({profile.reason}); other gates: {others}"))
+    yield paragraphs("PROFILE", Statement("", f"{profile.name} ({profile.reason}); for other gates: {others}"))
     rejected = f", {subject.rejected:,} rejected and left out" if subject.rejected else ""
     decisive = [one for one in results if one.rule.blocking and one.verdict in (FAILED, NOT_MEASURED)]
     verdict = "not accepted" if decisive else "accepted, no blocking gate failed"

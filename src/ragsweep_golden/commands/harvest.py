@@ -22,8 +22,8 @@ from ragsweep_golden.commands.inputs import next_step, read_inputs, user_name, w
 from ragsweep_golden.sets import entries as sets
 from ragsweep_golden.sets.changelog import record_change
 
-_ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
-proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
+_ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver questions with the evidence that
+BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
 
 _WORDS = """the golden file, created if missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
 or traces=MLFLOW_URI experiment=NAME; embedder=minilm also skips similar questions"""
@@ -34,8 +34,9 @@ _SHOWN = 10
 def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return the exit status."""
     parser = words_parser("harvest", _ABOUT, _WORDS)
-    parser.add_argument("--model", help=f"take them from the traces of {MODEL}, stored at traces=MLFLOW_URI")
-    parser.add_argument("--since", metavar="WHEN", help=f"of --model, {SINCE} (7d)")
+    traced = f"take the questions from the traces of {MODEL}; the traces are at traces=MLFLOW_URI"
+    parser.add_argument("--model", help=traced)
+    parser.add_argument("--since", metavar="WHEN", help=f"with --model, {SINCE}; default: 7d")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
     options, inputs = read_inputs(parser, arguments)
     file, values, corpus = inputs.path, inputs.values, inputs.corpus
@@ -53,15 +54,15 @@ def harvest(arguments: Sequence[str]) -> int:
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the existing entries; ``has_weights``: whether the new ones have weights.
 
-    Raises InputError for faults of the file, and unless either all existing and new entries have weights, or none.
+    Raises InputError for faults of the file, and if only some of the existing and new entries have weights.
     """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if without and (has_weights or without < len(entries)):
         way = "add it" if without < len(entries) else "add it, or omit --weights"
-        raise InputError(f"{file}: {counted(without, 'question')} without a weight; {way}")
+        raise InputError(f'{file}: {counted(without, "question")} without a "weight"; {way}')
     if entries and not has_weights and not without:
-        raise InputError(f"{file}: its questions have a weight; add --weights for the new ones")
+        raise InputError(f"{file}: its questions have weights; add --weights to weight the new questions, too")
     return entries
 
 
@@ -77,10 +78,10 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
             show_notes([describe_skipped(skipped)])
         return [one.question for one in found]
     if options.since:
-        raise ConfigError("--since: needs --model; all questions of a log or an experiment are taken")
+        raise ConfigError("--since: needs --model; omit it to take all questions of a log or an experiment")
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
         raise ConfigError(
-            "golden harvest: needs one of: --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI with experiment=NAME"
+            "golden harvest: needs exactly one of --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI experiment=NAME"
         )
     if log is not None:
         return read_log(Path(str(log)).expanduser())
@@ -102,7 +103,7 @@ def _blocks(found: Harvest, questions: Sequence[str], file: Path, corpus: str) -
     text = (
         f"{counted(len(questions), 'record')}, {blank:,} without a question; "
         f"{counted(found.different, 'different question')}: {found.known:,} already in the file, "
-        f"{found.similar:,} similar to others, {len(found.new):,} added to {file}, silver."
+        f"{found.similar:,} similar to others, {len(found.new):,} added to {file} as silver."
     )
     counts = {"records": len(questions), "blank": blank, "different": found.different, "new": len(found.new)}
     yield paragraphs("RESULT", Statement("", text, {**counts, "known": found.known, "similar": found.similar}))

@@ -1,4 +1,4 @@
-"""``ragsweep golden import``: convert questions of another format to a golden file."""
+"""``ragsweep golden import``: convert questions in another format to a golden file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import as_entry
 from ragsweep_golden.sets.files import write_rows
 
-_ABOUT = """Convert questions of another format to a golden file, find their evidence in the corpus, and count the
+_ABOUT = """Convert questions in another format to a golden file, find their evidence in the corpus, and count the
 losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
 
 _WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
-out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME if it is not recognised, or the names of the fields:
+out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME if the format is not recognised, or the names of the fields:
 question=FIELD reference=FIELD passages=FIELD"""
 
 
@@ -36,10 +36,10 @@ def import_(arguments: Sequence[str]) -> int:
         raise ConfigError("golden import: specify the destination: out=GOLDEN.jsonl")
     out = Path(str(values["out"])).expanduser()
     if out.exists() and not values["overwrite"]:
-        raise ConfigError(f"golden import: {out} exists already; choose another out=, or overwrite=true")
+        raise ConfigError(f"golden import: {out} already exists; choose another out=, or add overwrite=true")
     corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
-        raise ConfigError("golden import: specify either a file, or a reader: dataset=squad dataset.path=FILE")
+        raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
@@ -73,7 +73,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
         *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
-        *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
+        *([f"{counted(imported.gold, 'gold question')}: silver until confirmed by a person"] if imported.gold else []),
     ]
     yield paragraphs("LOST", (Statement("", text) for text in lost))
     why = "not in the corpus" if corpus else "specify the documents, corpus=FOLDER or FILE"
@@ -83,7 +83,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
     rows, evidence = len(imported.entries), sum("evidence" in entry for entry in imported.entries)
     counts = {"literally": imported.exact, "nearly": imported.near, "not": len(imported.unfound)}
     found = ", ".join(f"{count:,} {how}" for how, count in counts.items() if any(counts.values()))
-    texts = f"; texts found: {found}" if found else ""
+    texts = f"; texts: {found} found" if found else ""
     text = f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."
     yield paragraphs("RESULT", Statement("", text, {"questions": rows, "evidence": evidence, **counts}))
     if corpus:

@@ -1,4 +1,4 @@
-"""Inputs of the subcommands of ``ragsweep golden``: their words, config, corpora, entries, vectors and model."""
+"""The inputs of the subcommands of ``ragsweep golden``: words, config, corpora, entries, vectors and model."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
-_DEFAULTS = ("dataset=null", "embedder=null", "llm=null")  # Hydra accepts these in a file only
-_LLM = r"\+?llm=(?!none$)"
-OTHER_LAYOUT = "a set of another layout is read with dataset=beir dataset.path=FOLDER, or converted with golden import"
+_DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # Hydra accepts null only in a file
+_LLM = r"\+?llm="
+OTHER_LAYOUT = (
+    "a set in another layout is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
+    " ragsweep golden import"
+)
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
@@ -69,7 +72,7 @@ class Inputs:
     """The config of a subcommand and its inputs; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
-        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or another word."""
+        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or any other word."""
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
@@ -120,7 +123,7 @@ class Inputs:
         return Given([as_entry(one) for one in dataset.golden.questions], dataset.golden.questions, dataset.corpus)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks of a corpus, by the config's chunker."""
+        """Split a corpus into chunks with the config's chunker."""
         chunker = resolve_language(self.values["chunker"], corpus, "chunker")
         spans: Spans = self.builder.build(chunker, "chunker").value.split(corpus)
         return spans
@@ -155,7 +158,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
 
 
 def user_name() -> str:
-    """Return the user name of git, else of the system; ``unnamed`` if neither is set."""
+    """Return the user name from git's config, else from the system; ``unnamed`` if neither is set."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -164,7 +167,7 @@ def user_name() -> str:
 
 
 class Model:
-    """The chosen ``llm`` with any of the config's prompts; its replies are cached in a folder."""
+    """The config's ``llm``, to be used with any of the config's prompts; its replies are cached in a folder."""
 
     def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
         self._values, self._builder = values, Builder(services.connect)

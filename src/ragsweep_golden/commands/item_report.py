@@ -24,8 +24,8 @@ _TEXT = 70
 class ItemReport(NamedTuple):
     """Item analysis of the questions of a matrix.
 
-    ``scores`` (configs, questions) are from 0 to 1, higher is better. ``redundant`` has groups of indices of questions,
-    ``mini`` the indices of the mini set, whose quality is ``estimate``.
+    ``scores``, of the shape (configs, questions), are from 0 to 1; higher is better. ``redundant`` has groups of
+    indices of questions, ``mini`` the indices of the mini set, whose quality is ``estimate``.
     """
 
     matrix: Matrix
@@ -47,11 +47,11 @@ def items_document(report: ItemReport, target: Path | None) -> Document:
     blocks: list[Block] = [
         lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
         notes(Statement("note", note) for note in report.notes),
-        lines(_listed(report, "none", "no config scores above 0: too hard, or a wrong label", none)),
-        lines(_listed(report, "all", "every config has the full score, so they rank nothing", every)),
+        lines(_listed(report, "none", "no config scores above 0 (too hard, or a wrong label)", none)),
+        lines(_listed(report, "all", "every config has the full score (no help in a ranking)", every)),
     ]
     if report.items is None:
-        few = Statement("note", f"fewer than {FEWEST} distinct configs: correlations over them would be chance")
+        few = Statement("note", f"fewer than {FEWEST} distinct configs, over which correlations would be due to chance")
         blocks.append(lines(few))
     else:
         blocks += [*_best(report, report.items), *_suspects(report, report.items), lines(_redundant(report))]
@@ -69,7 +69,7 @@ def _listed(report: ItemReport, word: str, what: str, questions: Sequence[int]) 
 
 def _more(count: int) -> Iterator[Statement]:
     if count > MOST:
-        yield Statement("", f"... {count - MOST:,} more: --json", {"hidden": count - MOST})
+        yield Statement("", f"... {count - MOST:,} more, listed with --json", {"hidden": count - MOST})
 
 
 def _best(report: ItemReport, items: Items) -> Iterator[Block]:
@@ -87,12 +87,12 @@ def _numbers(items: Items, n: int) -> list[str]:
 def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
     suspects, names = report.suspects, report.matrix.questions
     by_chance = math.ceil(0.025 * int((~np.isnan(items.discrimination)).sum()))
-    what = "the best configs fail, or better configs do worse: check the label"
-    text = f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)"
+    what = "with a label to check: the best configs fail, or better configs do worse"
+    text = f"{counted(len(suspects), 'question')} {what} (expected by chance: about {by_chance} reversed)"
     yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
     rows = []
     for one in suspects[:MOST]:
-        n, failed = one.question, f"best {one.good} fail, {one.others} others do not"
+        n, failed = one.question, f"the best {one.good} fail, {one.others} others do not"
         interval = with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
         why = failed if one.failed_by_best else "reversed"
         rows.append([names[n], why, interval, _short(report.texts[n])])
@@ -102,7 +102,8 @@ def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
 
 def _redundant(report: ItemReport) -> Iterator[Statement]:
     groups, names = report.redundant, report.matrix.questions
-    text = f"{len(groups):,} groups of one document, or nearly the same words, that rank configs alike: keep one"
+    what = "of questions on one document, or in nearly the same words, that rank configs alike: keep one of each"
+    text = f"{counted(len(groups), 'group')} {what}"
     yield Statement("same", text, {"groups": len(groups)})
     for group in groups[:MOST]:
         yield Statement("", " = ".join(f"{names[n]} {_short(report.texts[n])}" for n in group))
@@ -118,7 +119,7 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
         between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
         text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
         yield Statement("", text, of._asdict())
-    text = f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    text = f"(means over divisions of the configs; [5 %, 95 %] of random sets; the file is chosen on all {configs})"
     yield Statement("", text)
     text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
     yield Statement("note", text)

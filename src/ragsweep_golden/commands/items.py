@@ -25,9 +25,9 @@ from ragsweep_golden.sets.files import write_whole
 
 _SHARE = 0.3
 
-_ABOUT = """Report which questions discriminate between configs, by the scores of all configs of past sweeps on one
-golden set: the difficulty and discrimination of each, labels that may be wrong, redundant questions; with --mini write
-a set of the most informative ones for quick checks, and report how well it ranks configs."""
+_ABOUT = """Report which questions discriminate between configs, from the scores of all configs of past sweeps on one
+golden set: the difficulty and discrimination of each question, labels that may be wrong, redundant questions. With
+--mini, write a set of the most informative questions for quick checks, and report how well it ranks configs."""
 
 
 def items(arguments: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=_SHARE, help=share)
     critical = f"ids of questions that are always in the mini set, one per line (those with labels.{CRITICAL} true)"
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
-    parser.add_argument("--json", action="store_true", help="all questions, for programs")
+    parser.add_argument("--json", action="store_true", help="write all questions to standard output, for programs")
     add_path(parser)
     options = parser.parse_args(arguments)
     if options.mini and not options.golden:
@@ -69,7 +69,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
             fact = f"has another golden set, partition or corpus than {first}"
-            raise InputError(f"{name}: {fact}; use sweeps on the same one")
+            raise InputError(f"{name}: {fact}; use sweeps on the same data")
     pooled = [result for results in sweeps.values() for result in results]
     complete = [result for result in pooled if result.run.state == COMPLETE]
     if not complete:
@@ -89,13 +89,13 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
     if not scores.size:
         raise InputError(f"{metric}: no question has a score in all configs; choose another --metric")
     if scores.min() < -TINY or scores.max() > 1 + TINY:
-        fact = "has scores outside 0 to 1, so no question is passed or failed"
+        fact = "has scores below 0 or above 1, so there is no full score"
         raise ConfigError(f"{metric}: {fact}; choose another --metric")
     rows, given = distinct_rows(scores), len(matrix.configs)
     matrix, scores = matrix.select_configs(rows), scores[rows]
     texts = dict(zip(results[0].questions["question_id"], results[0].questions["question"], strict=True))
     if given > len(rows):
-        notes = [*notes, f"{counted(given - len(rows), 'config')} with the same scores as another"]
+        notes = [*notes, f"{counted(given - len(rows), 'config')} with the same scores as another, left out"]
     if missing := len(texts) - len(matrix.questions):
         notes = [*notes, f"{counted(missing, 'question')} without a score in all configs, left out"]
     report = ItemReport(matrix, scores, [str(texts[name]) for name in matrix.questions], notes)
@@ -114,7 +114,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     """
     if report.items is None:
         raise InputError(
-            f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add sweeps with others"
+            f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
         )
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]

@@ -23,7 +23,7 @@ def partition(arguments: Sequence[str]) -> int:
     _, inputs = read_inputs(words_parser("partition", _ABOUT, words), arguments)
     file, share = inputs.path, inputs.values["share"]
     if not isinstance(share, int | float) or not 0 < share < 1:
-        raise ConfigError(f"share: must be above 0 and below 1, got {share!r}")
+        raise ConfigError(f"share: must be a number above 0 and below 1, got {share!r}")
     kept = [(entry, question) for entry, question in read_set(file) if not is_rejected(entry)]
     held = set(holdout([question for _, question in kept], share))
     written = []

@@ -95,7 +95,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
         return dataset.corpus
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
-        raise InputError(f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use its own")
+        raise InputError(f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use that one")
     return corpus
 
 

@@ -19,7 +19,7 @@ from ragsweep_golden.review.tasks import Review, passage_tasks, question_tasks
 from ragsweep_golden.sets.entries import read_set
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
-a page that only this machine can open. Each judgement is saved before the next task appears; at the end they are
+a page that only this machine can open. Each judgement is saved before the next task appears; at the end all are
 written to the golden file, with reviewer and time."""
 _WORDS = """the golden file; corpus=FOLDER or FILE (for questions without a passage), pool=FILE.jsonl,
 reviewer=NAME (default: your system user name), port=0 (a free port)"""

@@ -18,8 +18,8 @@ from ragsweep_golden.sets.files import write_rows
 _ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
 set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""
 
-_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, for which
-the labels were written (needed for short anchors and whole documents); out=FILE"""
+_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, the one for
+which the labels were written (needed for short anchors and whole documents); out=FILE"""
 
 
 def verify(arguments: Sequence[str]) -> int:
@@ -76,7 +76,7 @@ def _changes(found: Verification, places: Mapping[str, str]) -> Iterator[Stateme
 def _result(found: Verification, out: str | None) -> Statement:
     left = sum(change.new is None for change in found.changes)
     sure, untouched = len(found.changes) - left, found.labels - len(found.changes)
-    written = f"; written to {out}" if out else "; out=FILE writes them" if sure else ""
+    written = f"; written to {out}" if out else "; out=FILE writes the repairs" if sure else ""
     needing = f"{left:,} {'needs' if left == 1 else 'need'} a person"
-    text = f"{counted(found.labels, 'label')}: {untouched:,} unchanged, {sure:,} repaired{written}, {needing}."
+    text = f"{counted(found.labels, 'label')}: {untouched:,} unchanged, {sure:,} repaired, {needing}{written}."
     return Statement("", text, {"labels": found.labels, "unchanged": untouched, "repaired": sure, "left": left})

@@ -1,1 +1,1 @@
-"""Texts and their places in documents: short quotes, passages compared by words, answers looked up."""
+"""Find texts in documents, quote them briefly, and compare passages by their words."""

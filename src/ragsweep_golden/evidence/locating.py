@@ -24,7 +24,7 @@ class GivenText(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The location of a text, and the share of its words found there; ``others`` counts further documents with it."""
+    """The location of a text, and the share of its words found there; ``others``: number of other documents with it."""
 
     document: int
     start: int

@@ -30,7 +30,7 @@ NOTHING = Common(-1, -1)
 
 
 def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
-    """Return a label's document, start and end: the whole document without an anchor; None if it is not found."""
+    """Return a label's document index, start and end (without an anchor, of the whole document); None if not found."""
     position = corpus.position.get(str(label.get("document")))
     if position is None:
         return None
@@ -77,7 +77,7 @@ def sentence_around(text: str, span: Span) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Return the share of words that two passages have in common in the same order, 0 to 1."""
+    """Return the share of words, from 0 to 1, that two passages have in common in the same order."""
     mine, theirs = (words(composed(text).lower()) for text in (one, other))
     return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
 

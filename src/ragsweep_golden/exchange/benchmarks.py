@@ -13,7 +13,7 @@ from ragsweep_golden.exchange.fields import Exported, count_lost, labels_as_text
 from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
 from ragsweep_golden.sets.files import json_lines
 
-_RESERVED = ("unanswerable", "category", "weight")  # of BEIR's metadata
+_RESERVED = ("unanswerable", "category", "weight")  # keys with a meaning of their own in a query's metadata
 
 
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
@@ -101,7 +101,7 @@ SURE_WORDS = 5  # minimum words in an answer for it to count anywhere in the evi
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the correct answers located in the evidence; evidence without one is answered by its quote.
+    """Return the right answers located in the evidence; evidence without an answer in it is itself the answer.
 
     An answer of SURE_WORDS words or more that occurs once in the document is also located outside the quote.
     """

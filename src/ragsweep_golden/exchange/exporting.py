@@ -16,7 +16,7 @@ from ragsweep_golden.sets.entries import Entry, relevant_evidence, value
 
 
 class RecordFormat(NamedTuple):
-    """The conversion of an entry to a record, and the fields that it keeps; None: all."""
+    """The function that converts an entry to a record, and the fields that the record keeps; None: all."""
 
     write: Callable[[Entry, Corpus | None], dict[str, Any]]
     kept: tuple[str, ...] | None = None

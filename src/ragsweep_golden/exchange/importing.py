@@ -1,4 +1,4 @@
-"""Convert records of other formats to entries: place fields, find evidence for texts, and count the losses."""
+"""Convert records in other formats to entries: map fields, find texts in the corpus, and count the losses."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import word_count
 from ragsweep.golden.golden_format import read_question
@@ -26,7 +27,7 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_
 AUTO = "auto"
 RowDraft = tuple[Row, RecordDraft]
 
-NAMED = "columns"  # format of records with fields named in the command
+NAMED = "columns"  # format of records whose fields are named in the command
 
 
 @dataclass
@@ -48,11 +49,11 @@ class Imported:
 def import_file(
     path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None, encoding: str | None = None
 ) -> Imported:
-    """Read a file of another format.
+    """Read a file in another format.
 
-    ``name`` is the format, or "auto": recognised by the fields; ``columns``: role in COLUMNS -> field, for the format
-    "columns". Without a corpus, texts without a document id are dropped. Raises InputError for an unknown layout and
-    faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
+    ``name`` is the format, or "auto" to recognise it by the fields; ``columns``: role in COLUMNS -> field, for the
+    format "columns". Without a corpus, texts without a document id are dropped. Raises InputError for an unknown format
+    and faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
@@ -68,7 +69,7 @@ def import_file(
         needed = " and ".join(" or ".join(either) for either in missing)
         way = "correct that name" if named else f"omit format=, or {NAME_FIELDS}"
         raise InputError(
-            f"{path}: format={found} needs {needed}, but there are {', '.join(seen) or 'no fields'}; {way}"
+            f"{path}: format={found} needs {needed}, but the file has {', '.join(seen) or 'no fields'}; {way}"
         )
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
@@ -91,7 +92,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 
 
 def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
-    """Read a table of our own columns; drop fields that are aliases of these columns."""
+    """Read a table with our own column names; drop columns that are aliases of these."""
     faults = Faults()
     try:
         of_system = fields_of_system(columns)
@@ -191,9 +192,9 @@ def _label(
     place = found[one]
     anchor, start = quote(place, str(entry.get("question")), str(entry.get("reference") or ""), corpus)
     if place.shared < 1:
-        note = f'evidence is the nearest passage: it has {place.shared:.0%} of the words of "{one.text[:60]}"'
+        note = f'evidence is the nearest passage, with {place.shared:.0%} of the words of "{one.text[:60]}"'
     elif place.others:
-        note = f"{place.others} other documents contain the evidence as well"
+        note = f"evidence is also in {counted(place.others, 'other document')}"
     else:
         note = ""
     if note:

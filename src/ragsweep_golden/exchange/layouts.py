@@ -95,7 +95,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten an example; its only output, or one with the name of a right answer, becomes the reference."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
-        raise ValueError('"outputs" of LangSmith is an object; format=mlflow omits the outputs of systems')
+        raise ValueError('"outputs" is not an object; format=mlflow omits a system\'s outputs')
     said = {name: _content(value) for name, value in outputs.items()}
     right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
     fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
@@ -188,8 +188,8 @@ def recognise(path: Path, columns: Iterable[str]) -> str:
             return name
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
     raise InputError(
-        f"{path}: unknown format; its fields are {', '.join(seen) or 'none'}; {NAME_FIELDS} (places:"
-        f" {', '.join(COLUMNS)}); known are {'; '.join(known)}; and beir, trec and squad by their readers:"
+        f"{path}: unknown format with the fields {', '.join(seen) or '(none)'}; {NAME_FIELDS} (any of"
+        f" {', '.join(COLUMNS)}); known formats: {'; '.join(known)}; beir, trec and squad are read with"
         " dataset=squad dataset.path=FILE"
     )
 

@@ -15,10 +15,10 @@ _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 
 
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
-    """Return a file with one triplet per question and chunk with its evidence.
+    """Return a file with one triplet per question and chunk that contains its evidence.
 
-    The negative is the best chunk by BM25 in the entry's distractors, else the best of all documents; it contains
-    neither evidence nor the correct answer verbatim.
+    The negative is the best chunk by BM25 in the entry's distractors, else in any document, that contains neither
+    evidence nor, verbatim, a right answer.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}

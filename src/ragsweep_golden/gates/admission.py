@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Passage
 from ragsweep.parts.text_ranking import rank_texts
 from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
@@ -17,7 +18,7 @@ Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 
 
 class Admission(NamedTuple):
-    """The outcome of a test: the ids of questions that fail, and the number tested; ``note``: what was not measured."""
+    """The outcome of a test: the ids of the failing questions, the number tested, and what was not measured."""
 
     test: str
     title: str
@@ -35,7 +36,7 @@ TITLES = {
     "without_context": "answered without any context",
     "without_evidence": "answered from other passages than its evidence",
 }
-_NO_MODEL = "no model given: llm=openai llm.model=NAME"
+_NO_MODEL = "no model; add llm=openai llm.model=NAME"
 
 
 def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
@@ -57,11 +58,11 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
     replied = [(one, answer) for one, answer in zip(entries, answers, strict=True) if answer is not None]
     found = tuple(str(one.get("id")) for one, answer in replied if is_right(answer, one))
     failed = len(entries) - len(replied)
-    return Admission(test, TITLES[test], found, len(replied), f"{failed:,} calls failed" if failed else "")
+    return Admission(test, TITLES[test], found, len(replied), f"{counted(failed, 'call')} failed" if failed else "")
 
 
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
-    """Return whether an answer has the numbers of the reference and most of its words."""
+    """Return whether an answer has the numbers of the reference, and has most of its words or quotes it."""
     reference = str(entry.get("reference") or "")
     enough = keyword_coverage(reference, answer, language_of(entry)) >= METHODS["keywords"]
     return numbers(reference) <= numbers(answer) and (enough or is_verbatim(reference, answer))

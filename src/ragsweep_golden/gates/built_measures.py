@@ -1,4 +1,4 @@
-"""Measures of generated sets: the value of each gate of a build phase, and the questions that fail it."""
+"""Measures of generated sets: for each gate of a build phase, its value and the questions that fail it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -82,11 +82,11 @@ def _extractable(subject: Subject) -> Measured:
         if not is_literal and subject.answers is not None and subject.passages is not None:
             cosine = float(subject.answers[rows[id(one)]] @ subject.passages[rows[id(one)]])
         is_found = is_literal or cosine >= EXTRACTED
-        quoted = f'"{answers[0]}"' if answers else "(none is given)"
-        judged.append((one, "" if is_found else f"the passage does not have the answer {quoted}"))
+        lack = f'the passage does not have the answer "{answers[0]}"' if answers else "no answer is given"
+        judged.append((one, "" if is_found else lack))
     found = without_fault(judged, "answerable question")
     if subject.answers is None:
-        missing = f"{literal:,} literally; the others by similarity: embedder=minilm"
+        missing = f"{literal:,} literally; embedder=minilm compares the others by similarity"
         return replace(found, note=missing if found.faults else "all literally", is_least=True)
     near = len(judged) - len(found.faults) - literal
     return replace(found, note=f"{literal:,} literally, {near:,} by similarity")
@@ -101,7 +101,9 @@ def _single_facts(subject: Subject) -> Measured:
 
 
 def _question_marks(subject: Subject) -> Measured:
-    judged = [(one, "" if is_question(str(one.get("question") or "")) else "has no mark") for one in subject.kept]
+    judged = [
+        (one, "" if is_question(str(one.get("question") or "")) else "has no question mark") for one in subject.kept
+    ]
     return without_fault(judged, "question")
 
 
@@ -129,7 +131,7 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    """Count the kept entries whose validation score is below the threshold of its method."""
+    """Count the kept entries whose validation score is below the threshold of their validation method."""
     judged = []
     for one in subject.kept:
         least, score = schema.METHODS.get(value(one, "validation", "method")), value(one, "validation", "score")
@@ -145,7 +147,7 @@ def _fields(subject: Subject) -> Measured:
     if not filled:
         raise NotMeasured("no question")
     judged = [(one, f"{count} fields are filled" if count < schema.FILLED_FIELDS else "") for one, count in filled]
-    return count_faults(judged, "fewest of an answerable entry", min(count for _, count in filled))
+    return count_faults(judged, "the fewest in an answerable entry", min(count for _, count in filled))
 
 
 def _by_design(subject: Subject) -> Measured:

@@ -37,8 +37,8 @@ class Quota(NamedTuple):
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
     """Return the categories with a quota, then those without one, largest first.
 
-    ``unanswerable`` is a share of all questions, any other category a share of the answerable ones. Conversation is
-    excluded.
+    ``unanswerable`` is a share of all questions, any other category a share of the answerable ones. Conversational
+    questions are excluded.
     """
     asked = [one for one in entries if one.get("needs_retrieval", True)]
     answerable = [one for one in asked if one.get("answerable", True)]
@@ -56,11 +56,11 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Read ``quotas``. Raises ConfigError for a value that is not a share, and for a sum above 1."""
     if not isinstance(given, Mapping):
-        raise ConfigError(f"quotas: must be categories with shares, quotas='{{factual: .4}}', or a mix, got {given!r}")
+        raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")
     for name, share in given.items():
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise ConfigError(f"quotas.{name}: must be a share from 0 to 1, got {share!r}")
     total = sum(share for name, share in given.items() if name != UNANSWERABLE)
     if total > 1 + 1e-9:
-        raise ConfigError(f"quotas: the shares of the answerable questions sum to {total:g}, above 1")
+        raise ConfigError(f"quotas: the shares of the answerable questions sum to {total:g}, above 1; lower them")
     return {str(name): float(share) for name, share in given.items()}

@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevan
 
 COPIED = 0.8  # lowest share of a question's words in its passage at which the wording counts as copied
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # of an answer searched for in its question, since questions may contain "yes" or a name
+_FEWEST_ANSWER_WORDS = 2  # minimum words of an answer sought in its question, which may contain "yes" or a name
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -50,7 +50,7 @@ def _coherence(subject: Subject) -> Measured:
 
 
 def language_of(entry: Entry) -> str:
-    """Return the language code of an entry, else the one detected in its question, else "en"."""
+    """Return the language code that an entry states, if supported, else that detected in its question, else "en"."""
     given = str(entry.get("language") or "")
     return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
 
@@ -97,9 +97,9 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return each entry with answer and evidence, and the first other chunk that answers it, or "".
+    """Return each entry with an answer and evidence, and the start of the first other chunk that answers it, or "".
 
-    Such a chunk contains the answer and most of the question's words.
+    A chunk that answers a question contains its answer and most of its words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}

@@ -14,23 +14,23 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
 
-NO_CORPUS = "no corpus given: corpus=FOLDER or FILE"
-NO_EMBEDDER = "no embedder given: embedder=minilm"
+NO_CORPUS = "no corpus; add corpus=FOLDER or corpus=FILE"
+NO_EMBEDDER = "no embedder; add embedder=minilm"
 
 Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; NaN for empty ones
 
 
 class NotMeasured(Exception):
-    """Raised if a gate cannot be measured, with the reason."""
+    """Raised, with the reason, if a gate cannot be measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data to check it against; a property raises NotMeasured if data that it needs are None.
+    """A golden set and the data to check it against; a property that needs missing data raises NotMeasured.
 
     ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
-    entry; NaN rows for entries without an answer or a passage.
+    entry; the row of an entry without an answer or a passage is NaN.
     """
 
     entries: Sequence[Entry]
@@ -77,7 +77,7 @@ class Subject:
 
     @cached_property
     def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
-        """The evidence of each answerable entry as (document, start, end); an empty list if it is not found."""
+        """The spans (document, start, end) of each answerable entry's evidence, as far as it is found."""
         located = ([locate_label(label, self.documents) for label in relevant_evidence(one)] for one in self.answerable)
         return [[span for span in spans if span] for spans in located]
 
@@ -94,7 +94,7 @@ class Subject:
 
     @cached_property
     def evidence_texts(self) -> list[str]:
-        """The passage of each answerable entry, else the text of its evidence's chunks; empty if unknown."""
+        """The passage that each answerable entry states, else the text of its evidence's chunks; empty if unknown."""
         given = [str(value(one, "content", "passage") or "") for one in self.answerable]
         if self.corpus is None or self.spans is None:
             return given
@@ -159,7 +159,7 @@ def find_faults(judged: Judged) -> tuple[Fault, ...]:
 
 
 def without_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries without a fault, and the faults; ``what`` names an entry. Raises as ``share``."""
+    """Return the share of entries without a fault, and the faults. Raises as ``share`` does."""
     faults = find_faults(judged)
     return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
 

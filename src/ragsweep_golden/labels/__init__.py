@@ -1,1 +1,1 @@
-"""Labels that a change of the corpus affects, and their repairs."""
+"""Find labels that a change of the corpus affects, and repair them."""

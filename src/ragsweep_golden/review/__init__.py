@@ -1,1 +1,1 @@
-"""People's judgements of questions and passages, on a local page."""
+"""Let people judge questions and passages on a local page."""

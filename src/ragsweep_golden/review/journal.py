@@ -58,7 +58,9 @@ class Journal:
             try:
                 read.append(read_row(line.decode(), where, faults))
             except UnicodeDecodeError as fault:
-                faults.add(where, f"byte {fault.start + 1} (0x{line[fault.start]:02x}) is not UTF-8")
+                faults.add(
+                    where, f"byte {fault.start + 1} (0x{line[fault.start]:02x}) is not valid UTF-8; delete the line"
+                )
         for row in filter(None, read):
             _check_line(row)
         faults.raise_any()

@@ -33,7 +33,7 @@ class ReviewServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError, TypeError) as fault:
-            why = getattr(fault, "strerror", None) or str(fault).rstrip(".")
+            why = getattr(fault, "strerror", None) or "not a whole number from 0 to 65535"
             raise InputError(f"port={port}: cannot be used: {why}; port=0 chooses a free one") from fault
 
     @property

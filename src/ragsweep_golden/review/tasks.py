@@ -60,7 +60,7 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
     for row in pool:
         if row["id"] not in by_id:
             fact = f'the pool has passages of the question "{row["id"]}", which is not in the golden file'
-            raise InputError(f"{fact}; run ragsweep golden pool again, with golden= this file")
+            raise InputError(f"{fact}; run ragsweep golden pool again with this golden file")
         entry = by_id[row["id"]]
         evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}
         if evidence_key(evidence) in map(evidence_key, entry.get("evidence") or ()):
@@ -126,7 +126,7 @@ class Review:
         judgement = {"id": given["id"], "task": task["task"], "entry": task["entry"]}
         if "evidence" in task:
             if not is_grade(given.get("grade")):
-                raise InputError(f"a passage gets a grade from {GRADES[0]} to {GRADES[-1]}")
+                raise InputError(f"the grade of a passage must be a whole number from {GRADES[0]} to {GRADES[-1]}")
             judgement |= {"evidence": task["evidence"], "grade": given["grade"]}
         elif given.get("action") == EDIT:
             texts = {name: given.get(name) for name in ("question", "reference")}

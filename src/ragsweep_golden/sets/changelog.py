@@ -25,7 +25,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """A golden file's entries, and the digest that a sweep of the whole set records; None if it has faults."""
+    """A golden file's entries, and the digest that a sweep of the whole set records; none of both if it has faults."""
 
     entries: Sequence[Entry]
     digest: str | None
@@ -101,7 +101,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
         return f"digest {digest}, no changes recorded"
     if recorded == facts["digest"]:
         return f"version {facts['version']}, digest {digest}"
-    fact = f"digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
+    fact = f"digest {digest} is not the last recorded one, {recorded[:_DIGITS]}"
     return f"version {facts['version']}, changed externally: {fact}"
 
 

@@ -104,7 +104,7 @@ def is_filled(value: Any) -> bool:
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the entries of a golden file, each with an evaluation's question. Raises InputError for its faults."""
+    """Read the entries of a golden file as ``read_entries`` does. Raises InputError for its faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()
@@ -178,7 +178,8 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     if answerable and (kind or not evidence):
         yield "C3", "is answerable, but has " + ("an unanswerable_type" if kind else "no evidence")
     if is_unanswerable and (evidence or kind not in UNANSWERABLE_TYPES):
-        yield "C4", "is unanswerable, but has " + ("evidence" if evidence else f"the unanswerable_type {kind!r}")
+        lack = f"the unknown unanswerable_type {kind!r}" if kind else "no unanswerable_type"
+        yield "C4", f"is unanswerable, but has {'evidence' if evidence else lack}"
     yield from _choice_fault(entry)
     yield from _place_fault(entry)
     yield from _class_faults(entry)
@@ -204,7 +205,7 @@ def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     document = value(entry, "provenance", "document")
     labels = [one.get("document") for one in entry.get("evidence") or []]
     if document and labels and document not in labels:
-        yield "C6", f'the provenance names document "{document}", the evidence another'
+        yield "C6", f'the provenance names document "{document}", but the evidence another'
 
 
 def _class_faults(entry: Entry) -> Iterator[tuple[str, str]]:

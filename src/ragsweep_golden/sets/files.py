@@ -11,7 +11,7 @@ from ragsweep.report.tables import to_json
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Format one JSON object per line."""
+    """Return rows as text, one JSON object per line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -21,12 +21,12 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write one JSON object, indented; NaN is null."""
+    """Write one JSON object, indented; NaN becomes null."""
     write_whole(path, to_json(report) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file by a text, and create its folder. Raises InputError if it cannot be written."""
+    """Write or replace a file, and create its folder. Raises InputError if the file cannot be written."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a folder where a file must be written")

@@ -135,25 +135,25 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
     )
     assert refused(path) == [
-        'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1',
+        'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:3: has no "text"',
         'corpus.jsonl:4: "_id" is 4, not a text in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
-        'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1',
-        "qrels/test.tsv:2: 2 columns where three are required: query-id, corpus-id and score, with tabs between them, "
-        "or TREC's query-id 0 corpus-id score",
+        'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1; remove or rename one',
+        "qrels/test.tsv:2: 2 filled columns where three are required: query-id, corpus-id and score, with tabs between "
+        "them, or TREC's query-id 0 corpus-id score",
         'qrels/test.tsv:3: score "yes" is not a whole number of 0 or more; correct it, or define the grade of each '
-        'score, e.g. dataset.grades=\'{yes: null, 1: 1}\'; seen: "inf" (1), "yes" (1)',
+        'score, e.g. dataset.grades=\'{yes: null, 1: 1}\'; scores (counts): "inf" (1), "yes" (1)',
         'qrels/test.tsv:4: score "inf" is not a whole number of 0 or more; correct it, or define the grade of each '
-        'score, e.g. dataset.grades=\'{inf: null, 1: 1}\'; seen: "inf" (1), "yes" (1)',
+        'score, e.g. dataset.grades=\'{inf: null, 1: 1}\'; scores (counts): "inf" (1), "yes" (1)',
     ]
 
 
 def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:
     path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
     assert refused(path, grades={-1: None}) == [
-        'qrels/test.tsv:1: score "2" has no grade in dataset.grades; add one, or null for a header, or to omit its '
-        'labels; seen: "-1" (2), "2" (1)'
+        'qrels/test.tsv:1: score "2" has no grade in dataset.grades; add one, or null to omit its labels (or a '
+        'header); scores (counts): "-1" (2), "2" (1)'
     ]
     golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]
@@ -162,7 +162,9 @@ def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such
 
 @pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
 def test_grade_that_is_no_number_is_refused_before_any_file_is_read(grade: object) -> None:
-    with pytest.raises(ConfigError, match=r'dataset\.grades: "2" must be a number of at most 1e\+09, or null .*'):
+    with pytest.raises(
+        ConfigError, match=r'dataset\.grades: the grade of "2" must be a number of at most 1e\+09, or null .*'
+    ):
         beir(Path("nowhere"), grades={2: grade}).load()
 
 

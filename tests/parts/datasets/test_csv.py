@@ -103,9 +103,9 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
         ",,,,,,\n"
         'q5,how,a,apple,,,"2\n'
     )  # fmt: skip
-    table = "quote the whole cell, and double a quote inside it"
+    table = "quote the whole cell, and double each quote inside it"
     assert refused(tmp_path, rows) == [
-        "questions.csv:6: 2 cells where the header names 7 columns; quote a cell that contains a comma",
+        "questions.csv:6: 2 cells where the header has 7 columns; add the missing cells",
         f"questions.csv:7: not a row of a table: ',' expected after '\"'; {table}",
         f"questions.csv:9: not a row of a table: unexpected end of data; {table}",
         'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows with the same id must agree',

@@ -197,7 +197,7 @@ def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:
     pages = {"a.md": "a", "a.png": b"\x89", "b.png": b"", "LICENSE": "x", ".git/b.md": "b", "drafts/c.md": "c"}
     dataset = folder(tmp_path, pages, exclude=["drafts/*"]).load()
     assert dataset.corpus.ids == ["a.md"]
-    assert dataset.notes == ("files of other types skipped: 2 .png, 1 no ending",)
+    assert dataset.notes == ("files of other types skipped: 2 .png, 1 without a suffix",)
 
 
 def test_an_empty_file_is_a_document_without_text_and_noted(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
     message = "\n".join(faults)
     assert 'document "caf\u00e9.md" occurs twice' in faults[0]
     assert "has the control character U+000A; an id is one line of plain text" in faults[1]
-    assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
+    assert "byte 4 (0xe9) is not valid UTF-8; save the file as UTF-8" in faults[3]
     assert "Data format error" in faults[2]
     assert "Incorrect password error" in faults[4]
     assert "contains no text (a scan needs OCR); repair it, or exclude it" in faults[5]

@@ -101,10 +101,10 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         '{"id": "q8", "question": "Who?"',
     ]
     assert refused(tmp_path, questions, documents) == [
-        'corpus.jsonl:3: document "a" occurs twice; first in corpus.jsonl:1',
+        'corpus.jsonl:3: document "a" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:4: unknown key "titel"; did you mean "title"? known: id, metadata, text, title, version',
         'corpus.jsonl:5: "id" is blank',
-        'golden.jsonl:2: question "q1" occurs twice; first in golden.jsonl:1',
+        'golden.jsonl:2: question "q1" occurs twice; first in golden.jsonl:1; remove or rename one',
         'golden.jsonl:4: unknown key "awnserable"; did you mean "answerable"? known: answerable, audit, '
         "category, classification, content, content_type, corpus_version, distractors, evidence, expected_count, "
         "expected_section, history, id, keywords, labels, language, multiple_choice, needs_retrieval, notes, "
@@ -116,7 +116,8 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
         'golden.jsonl:7: "anchor" is blank; quote a few words, or omit it to use the whole document as evidence',
         'golden.jsonl:7: has no "document"',
-        'golden.jsonl:7: "start" requires an "anchor", which is missing; quote the passage there',
+        'golden.jsonl:7: "start" requires an "anchor", which is missing; add one that quotes the passage, or remove '
+        '"start"',
         'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
@@ -148,8 +149,10 @@ def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) 
 
 
 def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: contains no documents; write one on each line"]
-    assert refused(tmp_path, []) == ["golden.jsonl: no questions to evaluate (the file has none)"]
+    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: contains no documents; add at least one"]
+    assert refused(tmp_path, []) == [
+        "golden.jsonl: no questions to evaluate (the file has none); correct the file or the dataset settings"
+    ]
 
 
 def versioned(version: str) -> list[object]:
@@ -171,7 +174,7 @@ def test_golden_line_written_for_another_version_of_the_corpus_is_refused(tmp_pa
 
 def test_corpus_of_two_versions_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, [FULL], versioned("2"))[0] == (
-        'corpus.jsonl:2: version "3" differs from "2" in earlier lines; a corpus has one version'
+        'corpus.jsonl:2: the version is "3", but "2" in earlier lines; give every line the same version'
     )
 
 

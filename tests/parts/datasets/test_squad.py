@@ -101,6 +101,6 @@ def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path)
         'dev.json:$.data[0].paragraphs[0].qas[0].answers[0]: has no "answer_start"',
         'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" must be at least 0, got -1',
         'dev.json:$.data[0].paragraphs[0].qas[1]: question "q1" occurs twice; '
-        "first in dev.json:$.data[0].paragraphs[0].qas[0]",
+        "first in dev.json:$.data[0].paragraphs[0].qas[0]; remove or rename one",
         'dev.json:$.data[1].paragraphs[0]: "context" is blank',
     ]

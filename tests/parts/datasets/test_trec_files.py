@@ -145,9 +145,9 @@ def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     assert refused(tmp_path, topics) == [
         "topics:1: the topic has no <title>; complete it, or choose other dataset.fields",
         'topics:4: "stray" is outside <top> ... </top>; remove it',
-        "topics:8: a topic begins before that of topics:5 ends; close that with </top>",
+        "topics:8: a topic begins before the topic in topics:5 ends; close the earlier one with </top>",
         "topics:8: the topic has no end; close it with </top>",
-        'topics:8: question "2" occurs twice; first in topics:5',
+        'topics:8: question "2" occurs twice; first in topics:5; remove or rename one',
     ]
     assert refused(tmp_path, "301\theavy rain\n302 snow\n") == [
         "topics:2: has no tab; write a question's id, a tab and its text, or begin the file with <top>"
