@@ -170,7 +170,7 @@ def _amount(items: Sequence[Item]) -> str:
     """Describe items by their number, size and computing time; "" for none."""
     entries = sum(item.sort in ("whole", "rows") for item in items)
     counts = [_count_entries(entries)] if entries else []
-    sorts = Counter(item.sort for item in items)
+    sorts = Counter[str](item.sort for item in items)
     counts += [f"{label}: {sorts[sort]:,}" for sort, label in LEFTOVERS.items() if sorts[sort]]
     cost = f" · {duration(_sums(items)['seconds'])} of computing" if entries else ""
     return f"{', '.join(counts)} · {spelled(_bytes(items))}{cost}" if items else ""
