@@ -115,7 +115,8 @@ PACKAGE = {
     "owned_parts/deep/__init__.py": "import owned_parts.deep.words\n",
     "owned_parts/deep/words.py": "WORDS = 1\n",
     "owned_parts/apart.py": "APART = 1\n",
-    "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n",
+    "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n\n\n"
+    "class Open:\n    def __init__(self, **options):\n        pass\n",
     "owned_beside.py": "BESIDE = 1\n",
 }
 
@@ -167,6 +168,11 @@ class TestPartsOfOthers:
         before = self.digest("owned_alone.Alone")
         (installed / "owned_beside.py").write_text("BESIDE = 2\n")
         assert self.digest("owned_alone.Alone") == before
+
+    @pytest.mark.usefixtures("folder")
+    def test_parameters_without_names_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"^x: Open accepts \*\*options; name its parameters instead$"):
+            self.digest("owned_alone.Open")
 
     def test_module_that_cannot_be_parsed_still_counts(self, folder: Path) -> None:
         (folder / "owned_parts/limits.py").write_text("def low():\n    import owned_parts.apart\n")

@@ -165,6 +165,8 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
             known = nearest(key, parameters) or "; it has no parameters: remove this key"
             raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{known}')
     for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ConfigError(f"{where}: {made.__name__} accepts {parameter}; name its parameters instead")
         if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=...")
 
