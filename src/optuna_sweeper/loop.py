@@ -155,7 +155,7 @@ class SearchLoop:
                 self._check_failures(self.study.outcomes())
                 if (charged := self.study.count_charged()) < plan.n_trials:
                     _log.warning(
-                        "no other config was found after %d, fewer than hydra.sweeper.n_trials=%d",
+                        "the search found no new config after %d trials, fewer than hydra.sweeper.n_trials=%d",
                         charged,
                         plan.n_trials,
                     )
@@ -168,7 +168,7 @@ class SearchLoop:
             counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
             raise HydraException(
                 f"{failed} of {total} trials failed, more than hydra.sweeper.max_failure_rate="
-                f"{self.max_failure_rate:g} allows: {counts}; raise it to continue"
+                f"{self.max_failure_rate:g} allows: {counts}; raise the rate to continue"
             )
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Iterator[Sequence[JobReturn]]:

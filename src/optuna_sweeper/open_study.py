@@ -16,7 +16,7 @@ FORMAT = 2
 _IDENTITY, _FORMAT = "identity", "format"
 
 REPEATED = 20
-"""Consecutive duplicates after which trials are drawn at random, because the sampler has converged on known configs."""
+"""Number of duplicates in a row after which trials are drawn at random, because the sampler repeats known configs."""
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
@@ -51,9 +51,10 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
                 " hydra.sweeper.study_name"
             )
         elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
+            what = " and ".join(key for key in differing if key != "subject")
             raise HydraException(
-                f'hydra.sweeper.study_name: study "{plan.name}" was started with another {" and ".join(differing)};'
-                " use another name, or the same command"
+                f'hydra.sweeper.study_name: study "{plan.name}" belongs to another search'
+                f"{f' (with another {what})' if what else ''}; use another name, or repeat the command of that search"
             )
         if len(plan.objectives) == len(directions):
             with warnings.catch_warnings():
@@ -65,7 +66,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     """Return the number of a trial's draw, and whether to use the random sampler.
 
-    It is used for a retry, whose values are fixed, and if the configured sampler only repeats known configs.
+    The random sampler is used for a retry, whose values are fixed, and if the configured sampler only repeats configs.
     """
     trials = study.get_trials(deepcopy=False)
     is_retry = EVALUATION in trial.user_attrs

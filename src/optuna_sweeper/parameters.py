@@ -34,7 +34,7 @@ class Categorical:
         return str(trial.suggest_categorical(name, list(self.values)))
 
     def locate(self, value: Any) -> str | None:
-        """Return Optuna's value for a value of a config, or None outside the domain."""
+        """Return Optuna's value for a value of a config, or None if it is outside the domain."""
         return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
@@ -54,7 +54,7 @@ class Numeric:
     whole: bool = False
 
     def listed(self) -> tuple[str, ...] | None:
-        """List all values, or None for a continuous range."""
+        """List all values; None for a continuous or logarithmic range."""
         if self.step is None:
             return None
         return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
@@ -73,7 +73,7 @@ class Numeric:
         return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
-        """Return Optuna's value for a value of a config, or None outside the domain."""
+        """Return Optuna's value for a value of a config, or None if it is outside the domain."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
@@ -160,7 +160,7 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     whole = all(isinstance(number, int) for number in (start, stop, step))
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        few, many = "check its ends and the sign of its step", f"more than {MOST:,}; use a larger step or an interval"
+        few, many = "check its ends and the sign of its step", f"{MOST:,} are allowed; use a larger step or an interval"
         way = few if count < 1 else many
         raise HydraException(f"{where}: has {max(count, 0):,} values, got range({start},{stop},{step}); {way}")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Maximum number of parameters in one plot, the most important first."""
+"""Maximum number of parameters in one plot, which shows the most important ones."""
 MOST_PAIRS = 3
-"""Maximum number of parameters in the plot of all pairs."""
+"""Maximum number of parameters in the plot of all their pairs."""
 ROW = 6
 """Number of panels per row."""
 LONGEST = 24
-"""Maximum total length of the labels below a panel, in characters, that fit without rotation."""
+"""Maximum total length, in characters, of the labels that fit below a panel without rotation."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def _value(position: int, trial: Any) -> float:
 
 
 def _rank_parameters(study: Any, complete: Sequence[Any]) -> list[str]:
-    """List the parameters with several values, most important first, or by name if importance is undefined."""
+    """List the parameters that have several values, by descending importance, or by name if importance is undefined."""
     from optuna.importance import get_param_importances
 
     values: dict[str, set[str]] = {}

@@ -47,7 +47,7 @@ class Race(Protocol):
 
 @dataclass(frozen=True)
 class RaceResult:
-    """The outcome of each job on its last rung, and the dropped jobs."""
+    """The last outcome of each job that was launched, and the dropped jobs."""
 
     results: dict[int, JobOutcome]
     dropped: frozenset[int]

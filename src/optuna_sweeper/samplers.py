@@ -90,7 +90,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
 
 def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
-    """Create Optuna's sampler of the configured name. Raises HydraException for unknown arguments."""
+    """Create Optuna's sampler of the configured name. Raises HydraException for unknown or invalid arguments."""
     from optuna import samplers
     from optuna.exceptions import ExperimentalWarning
 
@@ -108,3 +108,6 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
         except TypeError as fault:
             text = str(fault).rpartition("() ")[2]
             raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]} {text}; remove or correct it") from None
+        except ValueError as fault:
+            text = " ".join(str(fault).split()).rstrip(".")
+            raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]}: {text}; correct it") from None

@@ -33,7 +33,7 @@ class Space:
     order: tuple[str, ...] = ()  # the keys as written, for the order of overrides
 
     def suggest(self, trial: Any) -> dict[str, str]:
-        """Suggest a value for each parameter that exists: key -> value as typed."""
+        """Suggest a value for each parameter that exists; return the values by key, as typed in an override."""
         values: dict[str, str] = {}
         for parameter in self.parameters:
             if parameter.exists(values):
@@ -54,7 +54,7 @@ class Space:
         return self.optuna_values(self.split_config(config)[0])
 
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-        """Split a config's values, as typed, into those in the space and those outside it.
+        """Split a config's values into those in the space, as typed in an override, and those outside it.
 
         Parameters that depend on an outside value are in neither; a missing value is outside, as None.
         """
@@ -78,7 +78,10 @@ class Space:
         }
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Yield all points, the last parameter changing fastest. Raises HydraException for a continuous parameter."""
+        """Return all points, the last parameter changing fastest.
+
+        Raises HydraException for a continuous or logarithmic parameter.
+        """
         endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
@@ -105,9 +108,10 @@ class Space:
         return list(dict.fromkeys(probes or [self.fixed]))
 
     def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
-        """List the probes at both ends of each range, and its number of values, infinite if it is continuous.
+        """List the probes at both ends of each range, and the range's number of values.
 
-        The range of a conditional parameter is listed with each value of its parent.
+        The number is infinite for a continuous or logarithmic range. The range of a conditional parameter is listed
+        with each value of its parent.
         """
         return [
             (probes[0], probes[-1], math.inf if values is None else len(values))
@@ -117,7 +121,7 @@ class Space:
         ]
 
     def count_points(self, most: int) -> int:
-        """Count the points, up to ``most``; a continuous space has ``most``."""
+        """Count the points, up to ``most``; a continuous or logarithmic parameter alone makes ``most``."""
         if any(parameter.domain.listed() is None for parameter in self.parameters):
             return most
         return sum(1 for _ in islice(self.points(), most))
@@ -229,7 +233,7 @@ def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCo
         sorter.prepare()
     except CycleError as fault:
         circle = " -> ".join(fault.args[1])
-        raise HydraException(f"{PARAMS}: {circle}: each exists only if the other does; remove a condition") from None
+        raise HydraException(f"{PARAMS}: {circle}: these parameters depend on each other; remove a condition") from None
     order: list[str] = []
     while sorter.is_active():
         generation = sorter.get_ready()
@@ -248,7 +252,7 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     when = value.get("when")
     lines = when if isinstance(when, list) else [] if when is None else [when]
     if not all(isinstance(line, str) for line in lines):
-        raise HydraException(f'{where}: when must be "parent=value", or a list of these, got {when!r}')
+        raise HydraException(f'{where}.when: must be "parent=value", or a list of these, got {when!r}')
     return value["over"], lines
 
 

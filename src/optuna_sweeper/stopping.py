@@ -49,7 +49,7 @@ class StopRule:
         last = _points(outcomes[-self.patience :], directions)
         if not before or any(not _is_matched(point, before, by) for point in last):
             return ""
-        what = "is better than the best before" if len(directions) == 1 else "joins the front of those before"
+        what = "is better than the best before" if len(directions) == 1 else "joins the Pareto front of those before"
         margin = f" by more than {', '.join(f'{least:.3g}' for least in by)}" if any(by) else ""
         return f"none of the last {self.patience} evaluations {what}{margin}: {_WHERE}.patience={self.patience}"
 

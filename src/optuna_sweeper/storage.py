@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 
 WHERE = "hydra.sweeper.storage"
 PATIENCE = 600.0
-"""Timeout in seconds for the lock that guards changes of a study."""
+"""Timeout in seconds for the lock that guards changes to a study."""
 
 CONNECT_TIMEOUT = 10
 """Timeout in seconds after which a server counts as unreachable."""
@@ -26,7 +26,7 @@ _STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} s
 
 @dataclass(frozen=True)
 class Storage:
-    """Optuna's storage, and the lock that guards changes of trials' states."""
+    """Optuna's storage, and the lock that guards the creation of studies and changes to the states of trials."""
 
     optuna: Any
     exclusive: Callable[[], AbstractContextManager[None]]
@@ -58,9 +58,10 @@ def check_url(url: str | None) -> str:
         return f"{_SCHEME}+{drivers[0]}://{rest}"
     is_sqlite = scheme.partition("+")[0] == "sqlite"
     if not separator or not (is_sqlite or is_postgresql(url)) or (is_sqlite and rest[:1] not in ("", "/")):
+        shown = f"{scheme}://***@{rest.rpartition('@')[2]}" if "@" in rest else str(url)
         raise HydraException(
-            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {str(url).partition('@')[0]!r};"
-            " journal files are not supported: a torn last line makes them unreadable"
+            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {shown!r}; journal files are not"
+            " supported, because a torn last line makes them unreadable"
         )
     return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
 
@@ -168,7 +169,7 @@ def _one_sentence(url: str) -> Iterator[None]:
         message = " ".join(str(fault.orig).split("\n")[0].split())
         message = message.replace(str(address.password), "***") if address.password else message
         name = address.set(drivername=address.get_backend_name())
-        raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
+        raise HydraException(f"{WHERE}: cannot use {name}: {message}; correct it, or choose another storage") from None
     except (NoSuchModuleError, ImportError):
         raise HydraException(
             f"{WHERE}: the driver in {url.partition(':')[0]}:// is unknown or not installed; write sqlite:///FILE or"

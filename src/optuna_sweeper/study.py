@@ -28,10 +28,10 @@ from optuna_sweeper.trials import (
 )
 
 ATTEMPTS = 3
-"""Maximum attempts at a trial whose process dies."""
+"""Maximum number of attempts at a trial whose process dies."""
 
 EXHAUSTED = 200
-"""Consecutive duplicates after which the space counts as exhausted."""
+"""Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
 """Maximum number of points of a space whose exhaustion is detected by counting its points."""
@@ -174,7 +174,7 @@ class SharedStudy:
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process; None for a duplicate, a config that cannot compose, or too many attempts."""
+        """Claim a trial for this process; None for a duplicate, a broken config, or after too many attempts."""
         overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
         if retry:
             attempt = retry["attempt"]

@@ -51,7 +51,10 @@ class TrialOutcome:
 
 
 def read_directions(setting: Any) -> tuple[str, ...]:
-    """Read ``direction``: one (None: minimize), or one per objective. Raises HydraException for other values."""
+    """Read the key ``direction``: one direction (None: minimize), or a list with one per objective.
+
+    Raises HydraException for other values.
+    """
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
@@ -100,7 +103,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     )
     values = _to_list(plain.get("values"))
     if len(values) != objectives:
-        return replace(outcome, reason=f"returned {len(values)} values for {objectives} objectives")
+        return replace(outcome, reason=f"returned {len(values)} values, but the number of objectives is {objectives}")
     numbers = []
     for position, value in enumerate(values):
         if (number := _number(value)) is None:
@@ -111,7 +114,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     violations, measured = {}, plain.get("measured")
     for constraint in constraints:
         if (number := _number(measured.get(constraint.name) if isinstance(measured, Mapping) else None)) is None:
-            return replace(outcome, reason=f'did not measure the constrained "{constraint.name}"')
+            return replace(outcome, reason=f'did not measure "{constraint.name}", which a constraint limits')
         violations[str(constraint)] = constraint.violation(number)
     return replace(outcome, values=tuple(numbers), violations=violations)
 

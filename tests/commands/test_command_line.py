@@ -52,7 +52,7 @@ def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Pat
     ledger.write(ledger.sweeps()[0].id, 1, Failure("second", (), {}, "it broke"))
     assert [one.name for one in find_sweep(str(tmp_path), PARENT[:5])] == [ONE.name, "third"]
     (run,) = record(tmp_path, ONE)
-    for name, said in ((run, "run of one config"), ("zz", "list its sweeps: ragsweep list"), ("", "no sweep")):
+    for name, said in ((run, "run of one config"), ("zz", "list the sweeps: ragsweep list"), ("", "no sweep")):
         with pytest.raises(InputError, match=said):
             find_sweep(str(tmp_path), name)
     record_sweep(tmp_path, f"{PARENT[:-1]}0", ONE)
@@ -62,7 +62,7 @@ def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Pat
 
 def test_a_folder_without_a_ledger_is_an_error_and_stays_empty(tmp_path: Path) -> None:
     for find in (find_run, find_sweep):
-        with pytest.raises(InputError, match=r"no ledger\.db in this folder; specify the folder of store\.path"):
+        with pytest.raises(InputError, match=r"no ledger\.db in this folder; name the folder of store\.path"):
             find(str(tmp_path), "1")
     assert list(tmp_path.iterdir()) == []
 

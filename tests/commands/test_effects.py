@@ -75,7 +75,7 @@ def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
     record_sweep(tmp_path, PARENT, config("1", "1"), other)
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), changed(config("1", "2"), state=PARTIAL))
     refuse(effects, {
-        'no sweep "x"; list its sweeps: ragsweep list --path ': ["x"],
+        'no sweep "x"; list the sweeps: ragsweep list --path ': ["x"],
         "it is the run of one config": ["1" * 8],
         "rebaseline": [PARENT],
         "two are required": ["beef"],

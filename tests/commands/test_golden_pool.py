@@ -90,7 +90,7 @@ def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: p
     second = 1 / math.log2(3)  # the evidence is first of two, then second; the other chunk may be relevant, too
     assert found["judged"] == {"depth": 2, "share": 0.5, "low": pytest.approx(second - 1), "high": pytest.approx(0)}
     assert compare([*runs, "--path", "."]) == 0
-    assert "judged@2: 50 % of what both retrieved" in capsys.readouterr().out
+    assert "judged@2: 50 % of both configs' chunks" in capsys.readouterr().out
     with (place / "golden.jsonl").open("a") as more:
         more.write(json.dumps({"id": "q9", "question": "one more", "evidence": [{"document": "cats"}]}) + "\n")
     assert compare([*runs, "--path", ".", "--json"]) == 0

@@ -50,7 +50,7 @@ def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
     ledger = Ledger(Path(path))
     sweep = ledger.sweeps()[0]
     assert find_run(path, f"{sweep.id[:8]}#2").result.name == "#2 top_k=5"  # as untracked sweeps are named
-    for wrong, why in (("feed#3", "it has #1 to #2"), ("feed#0", "no such config"), ("nope#1", 'no sweep "nope"')):
+    for wrong, why in (("feed#3", "last one is #2"), ("feed#0", "no completed config"), ("nope#1", 'no sweep "nope"')):
         with pytest.raises(InputError, match=why):
             find_run(path, wrong)
     ledger.write(sweep.id, 1, Failure("top_k=5", ("top_k=5",), {}, "no luck"))

@@ -193,7 +193,7 @@ def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others
 
 def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
-    with pytest.raises(HydraException, match='study "s" was started with another space'):
+    with pytest.raises(HydraException, match=r'study "s" belongs to another search \(with another space'):
         open_in(tmp_path, {"x": "1,2"})
 
 
@@ -226,6 +226,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
         ({"name": "cmaes"}, 2, 0, "supports one objective"),
         ({"name": "cmaes"}, 1, 1, "supports no constraints"),
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
+        ({"name": "qmc", "qmc_type": "x"}, 1, 0, "sampler: QMCSampler: The `qmc_type='x'` is invalid"),
     ],
 )
 def test_sampler_without_a_feature_is_refused(settings: Any, objectives: int, constraints: int, message: str) -> None:
@@ -245,6 +246,11 @@ def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_a_storage_that_could_lose_trials_is_refused(url: str) -> None:
     with pytest.raises(HydraException, match="journal file"):
         check_url(url)
+
+
+def test_a_refused_storage_is_named_without_its_password() -> None:
+    with pytest.raises(HydraException, match=r"got 'mysql://\*\*\*@host/db'"):
+        check_url("mysql://user:word@host/db")
 
 
 def begin(study: SharedStudy) -> Evaluation:

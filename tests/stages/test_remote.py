@@ -252,7 +252,7 @@ def test_store_that_is_no_longer_used_leaves_no_socket_open() -> None:
         (7, "must be a URL such as s3://bucket/folder, or null, got 7"),
         ("bucket", "must be a URL such as s3://bucket/folder"),
         ("s4://bucket", 's4:// is not a supported object store; did you mean "s3"?'),
-        ("s3://", "names no bucket"),
+        ("s3://", "must name a bucket"),
         ("file://mnt/store", "must be a folder, as in file:///mnt/shared/store"),
         ("s3://key:word@bucket/x", "credentials are read from the environment"),
         ("s3://bucket/x?key=word", "credentials are read from the environment"),

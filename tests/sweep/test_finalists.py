@@ -143,7 +143,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
     summary = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
     assert told(summary)["result"]["kind"] == "none"
-    assert "#1 first, the first config, was not measured there" in said(summary)
+    assert "the reference, #1 first, was not measured on the holdout" in said(summary)
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     printed = Terminal(stream, bars=False)
     contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
     assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 2
-    assert "traces    those of 2 results are not in the ledger; rerun" in stream.getvalue()
+    assert "traces    not in the ledger (2 results); rerun" in stream.getvalue()
     parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
     assert parent
     tags = client(tracker).get_run(parent).data.tags

@@ -30,10 +30,10 @@ from support.commands import composed
         ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
         ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
         ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, got nan"),
-        ("coverage=1.1", "coverage: must be a share between 0 and 1, got 1.1"),
+        ("coverage=1.1", "coverage: must be a share from 0 to 1, got 1.1"),
         ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, got 1.5"),
         *(
-            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, got")
+            (f"recommend.margin={margin}", "recommend.margin: must be a number of at least 0, or null, got")
             for margin in (-1, "much", True, math.inf)
         ),
     ],
@@ -76,7 +76,7 @@ def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, faul
         ("evidence=null", "evidence: must be a mapping (threshold), got None"),
         ("budget=3", "budget: must be a mapping (calls, tokens, money), got 3"),
         ("headline=null", "headline: must be a list of metrics, [NAME, ...], got None"),
-        ("+topk=9", 'topk: no such key; did you mean "top_k"? rename a key of your own'),
+        ("+topk=9", 'topk: no such key; did you mean "top_k"? If it is your own key, rename it'),
         ("+evidence.treshold=.9", 'evidence.treshold: no such key; did you mean "threshold"?'),
         ("+store.x=1", "store.x: no such key; known: path, remote, stages, worker_path"),
     ],

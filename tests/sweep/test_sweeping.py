@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.core.errors import TrackingError
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.results import Result
 from ragsweep.parts.tracking import NoTracking
@@ -70,6 +71,17 @@ def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed
     assert first.sweep != later.sweep
     sweeps = {sweep.id: sweep for sweep in Ledger(Path("store")).sweeps()}
     assert sweeps[str(first.sweep)].jobs == sweeps[str(later.sweep)].jobs
+
+
+def test_a_result_that_the_ledger_cannot_take_is_not_said_to_be_in_it(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(*_: object) -> int:
+        raise TrackingError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "write", write)
+    assert sweeping.run(read_command([*typed, "depth=4", "top_k=1"], multirun=False)).status == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "ragsweep: the disk is full"
 
 
 def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str]) -> None:

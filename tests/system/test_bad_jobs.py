@@ -172,7 +172,7 @@ def test_an_unexpected_error_of_a_single_config_names_its_place_and_a_log_that_h
 def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
     done = sweep(tmp_path, ["raises", "exits", "one", "two"], "max_failures=2")
     assert done.returncode == 1
-    assert "not run: 2 configs failed, and max_failures=2" in done.stdout
+    assert "not run, because the limit max_failures=2 is reached" in done.stdout
     assert {name for name, outcome in outcomes(tmp_path).items() if isinstance(outcome, Result)} == set()
 
 

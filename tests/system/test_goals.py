@@ -65,10 +65,10 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; omit"),
+        (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; set its"),
         pytest.param(
             ["hydra.sweeper.direction=maximize"],
-            "direction: 1 given, but the number of objectives is 2; omit it",
+            "direction: must have one direction per objective (2), got 1; list",
             marks=pytest.mark.nightly,
         ),
         pytest.param(
@@ -144,7 +144,7 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: R
     assert len(beyond) < 6
     told = results(tmp_path)
     assert "defaults" not in told["front"]  # type: ignore[operator]
-    assert "beyond context_tokens <= 60" in done.stdout
+    assert "excluded by context_tokens <= 60" in done.stdout
 
 
 # --- the holdout -----------------------------------------------------------------------------------------------

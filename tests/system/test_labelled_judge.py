@@ -115,7 +115,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         assert re.search(r"against #1 model=a: open #2 model=b", again)
         assert re.search(rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ with at least 30 labels a config;", again)
         write(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
-        with pytest.raises(ConfigError, match=r"judge\.labels: mrr_ is not measured"):
+        with pytest.raises(ConfigError, match=r"judge\.labels: no labelled metric \(mrr_\) is measured"):
             sweep("judge.labels=other.jsonl")
         assert len(server.log) == asked
         assert len(ledger.sweeps()) == 1

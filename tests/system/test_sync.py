@@ -138,7 +138,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
-    assert ("2 results were missing from MLflow" if state == "FINISHED" else "2 of 2 configs are already done") in said
+    assert ("2 results missing from MLflow" if state == "FINISHED" else "2 of 2 configs are already done") in said
     assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
 
 
@@ -160,5 +160,5 @@ def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert (
         done.stderr
-        == "ragsweep: .ragsweep: no ledger.db in this folder; specify the folder of store.path with --path\n"
+        == "ragsweep: .ragsweep: there is no ledger.db in this folder; name the folder of store.path with --path\n"
     )

@@ -111,7 +111,7 @@ class OptunaSweeper(Sweeper):
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
-        """Launch trials by their overrides, in a race with the end of the rung."""
+        """Launch trials by their overrides, to which a race adds the end of the rung."""
         assert self.launcher is not None
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []

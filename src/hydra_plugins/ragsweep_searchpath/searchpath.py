@@ -63,7 +63,7 @@ class SweepsSource(ConfigSource):
 
 
 class RagsweepSearchPath(SearchPathPlugin):
-    """The plugin that adds ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
+    """The plugin that makes Hydra search ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append to the search path, so that the shipped ``conf`` takes precedence.

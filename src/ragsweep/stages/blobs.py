@@ -1,4 +1,4 @@
-"""Serialise named arrays with checksum and address.
+"""Serialise named arrays with their checksums and their address.
 
     magic · length and hash of the header · header (JSON) · arrays, each zero-padded to 64 bytes
 
@@ -21,7 +21,7 @@ FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
 PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
-"""Storable kinds of arrays: booleans, integers, floats, complex numbers and fixed-width strings."""
+"""Matches the types of arrays that can be stored: booleans, numbers and fixed-width strings."""
 
 _LENGTH = 8
 _DIGEST = 32
@@ -84,7 +84,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 def size(data: mmap | bytes) -> int:
     """Read the size of a value's arrays in bytes from its header; the arrays are neither read nor checked.
 
-    Raises Damaged if there is no header.
+    Raises Damaged if there is no valid header.
     """
     try:
         return sum(_size(kind, shape) for _, kind, shape, _ in _header(memoryview(data))[0]["arrays"])
@@ -189,5 +189,6 @@ def _join(arrays: dict[str, np.ndarray], words: dict[str, str], result: type) ->
     else:
         fields = getattr(result, "_fields", tuple(arrays))
     if {*arrays, *words} != {*fields}:
-        raise OtherFormat(f"it has {', '.join([*arrays, *words])}, where this version has {', '.join(fields)}")
+        theirs, ours = (", ".join(name or "one array" for name in names) for names in ([*arrays, *words], fields))
+        raise OtherFormat(f"it has {theirs or 'nothing'}, where this version has {ours}")
     return arrays[""] if issubclass(result, np.ndarray) else result(**arrays, **words)

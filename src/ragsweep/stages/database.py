@@ -128,7 +128,7 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or extend the row of an entry of ``size`` bytes; ``where``: the machine that computed it, if not this."""
+    """Insert or extend an entry's row by ``size`` bytes; ``where``: the machine that computed them, if another one."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"

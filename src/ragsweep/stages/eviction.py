@@ -36,12 +36,13 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     if conditions.unreachable:
         if results is None:
             raise InputError(
-                "--unreachable: no ledger next to the store, so its results are unknown; use --older-than or --stage"
+                "--unreachable: there is no ledger next to the store, so the results that need its entries are unknown;"
+                " use --older-than or --stage"
             )
         used = {user for item in contents.entries for user in item.users}
         if results.names and not used & results.names.keys():
             raise InputError(
-                "--unreachable: no entry records a result in the ledger as its user; use --older-than or --stage"
+                "--unreachable: no entry is recorded as used by a result in the ledger; use --older-than or --stage"
             )
     chosen = sorted(
         (item for item in contents.items if _fulfils(item, conditions, results, now)), key=lambda item: item.used

@@ -87,7 +87,7 @@ class Executor:
         return self._whole[node.address]
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value, or all these rows of it, exists already."""
+        """Return whether a value already exists; with ``rows``, whether all of those rows do."""
         if node.address in self._whole or self._rows.of(node.address).covers(rows or ()):
             return True
         store = self._store_of(node)
@@ -138,7 +138,10 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds of a value, or of these rows; None without comparable measurements on this machine."""
+        """Estimate the seconds to compute a value, or these rows of it.
+
+        Returns None if there are no comparable measurements on this machine.
+        """
         if self.store is None:
             return None
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))

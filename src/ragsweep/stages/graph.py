@@ -1,4 +1,4 @@
-"""Traverse and count the graph of stages: a sweep is the union of its configs' nodes."""
+"""Traverse the graph of stages and count its nodes; the graph of a sweep is the union of its configs' graphs."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class KnownResults(Protocol):
     """Access to existing results, and estimates for missing ones."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value, or all these rows of it, exists already."""
+        """Return whether a value already exists; with ``rows``, whether all of those rows do."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
         """List the distinct rows that must be computed; ``rows`` itself if none is known."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds of a value, or of these rows of it; None without comparable measurements."""
+        """Estimate the seconds to compute a value, or these rows of it; None if nothing comparable was measured."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Cost of calls: the expected cost from measurements, or the highest if ``estimated``; NaN if unknown.
+    """The cost of calls: expected from measurements or, if ``estimated``, the highest possible; NaN if unknown.
 
     ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
@@ -75,11 +75,11 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of stage runs: of all configs (``asked``), distinct ones, and distinct unnecessary ones (``stored``).
+    """The numbers of a stage's runs: ``asked`` by all configs, ``distinct``, and ``stored`` (distinct, unnecessary).
 
-    ``seconds`` is the duration of the necessary runs; None without comparable measurements on this machine. ``rows`` is
-    an upper bound on the answers or verdicts to compute: equal requests share one, but are found only after they are
-    assembled. ``charge`` is the cost of those that call a service.
+    ``seconds`` is the duration of the necessary runs; None if nothing comparable was measured on this machine. ``rows``
+    is an upper bound on the answers or verdicts to compute: equal requests share one, but are found only after they are
+    assembled. ``charge`` is the cost of the answers or verdicts that call a service.
     """
 
     asked: int = 0

@@ -203,7 +203,7 @@ class Remote:
         future.add_done_callback(self._pending.discard)
 
     async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
-        """Wait for the answer to a request of ``size`` bytes. Raises TimeoutError."""
+        """Wait for the answer to a request of ``size`` bytes. Raises TimeoutError if it takes too long."""
         return await asyncio.wait_for(request(), self._answer + size / SLOWEST)
 
     async def _each(self, items: AsyncIterable[Found]) -> AsyncIterator[Found]:

@@ -21,12 +21,12 @@ def check_remote(url: object) -> str:
         raise ConfigError(f"{KEY}: {parts.scheme}:// is not a supported object store{nearest(parts.scheme, SCHEMES)}")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ConfigError(
-            f"{KEY}: must be only a location, as s3://bucket/folder is; credentials are read from the environment"
+            f"{KEY}: must be only a location, such as s3://bucket/folder; credentials are read from the environment"
         )
     if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
         raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, got {url}")
     if parts.scheme != "file" and not parts.netloc:
-        raise ConfigError(f"{KEY}: names no bucket, as in {parts.scheme}://bucket/folder, got {url}")
+        raise ConfigError(f"{KEY}: must name a bucket, as in {parts.scheme}://bucket/folder, got {url}")
     if find_spec("obstore") is None:
         raise ConfigError(f"{KEY}: obstore is not installed; pip install 'ragsweep[remote]'")
     return parts.scheme

@@ -124,7 +124,7 @@ def cut(columns: Any, wanted: np.ndarray) -> Any:
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Combine values of one form by ``change``, column by column; the first value provides columns of other types."""
+    """Combine values of one form column by column with ``change``; columns that are no arrays come from the first."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)
@@ -133,7 +133,7 @@ def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) ->
 
 
 def _seal(columns: list[np.ndarray]) -> np.ndarray:
-    """Concatenate arrays into a read-only one, as arrays from a store are read-only, too."""
+    """Concatenate arrays into a read-only one, because arrays from a store are read-only, too."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
     # A slice would keep its whole base array in memory.

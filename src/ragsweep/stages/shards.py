@@ -55,7 +55,7 @@ def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) 
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Compute the token vectors of all chunks with a reranker that reads them in advance, in chunk order."""
+    """Compute the token vectors of all chunks, in chunk order, with a reranker that reads chunks in advance."""
     shards = list(_shards(work, part.read, texts, spans))
     if not shards:
         return part.read([])
@@ -88,7 +88,7 @@ def _shards(
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield chunk numbers and the results for their texts, in any order.
 
-    Chunks are sorted by length, longest first: texts of similar length, in one batch, need little padding.
+    Chunks are sorted by length, longest first: a batch of texts of similar length needs little padding.
     """
     order = np.argsort(spans.start - spans.end, kind="stable")
     starts = range(0, len(texts), SHARD)

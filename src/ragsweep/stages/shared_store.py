@@ -6,9 +6,9 @@
     pieces/ADDRESS/NAME        a piece of a whole value that is being computed
     leases/ADDRESS/NUMBER      the process that computes it (see `leases`)
 
-New results are written to both halves at once. An entry that is missing locally is looked up remotely, verified like a
-local entry, and kept locally. A damaged object is deleted with a warning and counts as missing, so that it is
-rewritten.
+New results are written to the local half at once and queued for the remote half; they are not sent while the object
+store is unreachable. An entry that is missing locally is looked up remotely, verified like a local entry, and kept
+locally. A damaged object is deleted with a warning and counts as missing, so that it is rewritten.
 """
 
 import hashlib
@@ -57,14 +57,14 @@ class SharedStore(Store):
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, from the remote half if it is missing locally; None without a valid one."""
+        """Return a whole value, from the remote half if it is missing locally; None if there is no valid one."""
         value = super().whole(node)
         if value is None and self._fetch_whole(node):
             value = super().whole(node)
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value to both halves; return whether the local write succeeded."""
+        """Write a whole value locally and, if that succeeds, queue it for the remote half; return whether it does."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}
@@ -77,7 +77,7 @@ class SharedStore(Store):
         return kept
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a node's value, such as a shard, that any machine has stored; None without a valid one."""
+        """Return a piece of a node's value, such as a shard, that any machine has stored; None if none is valid."""
         value = super().piece(node, name)
         remote = f"pieces/{node.address}/{name}"
         if value is None and (data := self.remote.get(remote)) is not None:
@@ -86,7 +86,7 @@ class SharedStore(Store):
         return value
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of a node's value, which is still being computed, to both halves."""
+        """Write a piece of a node's value, which is still being computed, locally, and queue it for the remote half."""
         super().keep_piece(node, name, value)
         with self._writing(f"a piece of {node.stage}"):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))
@@ -124,7 +124,7 @@ class SharedStore(Store):
                     insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a value, or all these rows of it, are stored in either half."""
+        """Return whether a value, or for a rows node all of ``rows``, is stored in either half."""
         if super().has(node, rows):
             return True
         if node.kind == "whole":
@@ -168,7 +168,8 @@ class SharedStore(Store):
         try:
             yield
         except (Damaged, OtherFormat) as fault:
-            self._warn(f"{self.remote.url}/{name} is damaged ({fault}); it is deleted there and computed again")
+            kind = "was written by another version of ragsweep" if isinstance(fault, OtherFormat) else "is damaged"
+            self._warn(f"{self.remote.url}/{name} {kind} ({fault}); it is deleted there and computed again")
             self.remote.remove(name)
 
 

@@ -69,7 +69,7 @@ class Store:
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, mapped from its file, or None without a valid one."""
+        """Return a whole value, mapped from its file; None if there is no valid one."""
         return self._file(self._files.whole(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
@@ -83,7 +83,7 @@ class Store:
         return False
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a stored piece of a node's value, such as a shard; None without a valid one."""
+        """Return a stored piece of a node's value, such as a shard; None if there is no valid one."""
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
@@ -130,7 +130,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a value, or all these rows of it, are stored; they may still be damaged."""
+        """Return whether a value, or for a rows node all of ``rows``, is stored; it may still be damaged."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -160,7 +160,7 @@ class Store:
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
-        """Estimate the seconds of an amount of a stage's work; None without comparable measurements.
+        """Estimate the seconds that an amount of a stage's work takes; None if nothing comparable was measured.
 
         Uses measurements of the same part with the same parameters, else of the same class, else of the same stage; for
         models, whose speeds differ, only of the same part. Ignores measurements much smaller than the work to estimate:
@@ -182,7 +182,7 @@ class Store:
         return None
 
     def size(self, node: Node) -> int | None:
-        """Return the size of a whole value's arrays in bytes without reading them; None if not stored."""
+        """Return the size of a whole value's arrays in bytes without reading them; None if it is not stored."""
         with suppress(OSError, Damaged):
             return size(map_file(self._files.whole(node.address)))
         return None

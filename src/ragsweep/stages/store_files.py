@@ -55,7 +55,7 @@ class StoreFiles:
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
 
     def _sweep(self) -> None:
-        """Remove unfinished writes of dead processes, and the pieces of whole values."""
+        """Remove unfinished writes of dead processes, and the pieces of values that are complete."""
         for path in (self.folder / "temporary").iterdir():
             with suppress(OSError):
                 if not still_written(path.name, time.time() - path.stat().st_mtime):

@@ -48,7 +48,7 @@ class StorePlace:
         self.database = self.folder / "store.db"
         if not (self.folder / "whole").is_dir():
             inside = path.name == "stages" and (path / "whole").is_dir()
-            hint = f"did you mean {path.parent}?" if inside else "the first run creates it; --path names another"
+            hint = f"did you mean {path.parent}?" if inside else "the first run creates one; --path names another"
             raise InputError(f"no store in {path}; {hint}")
 
     @cached_property
@@ -243,7 +243,7 @@ def read_results(place: StorePlace) -> SweepResults | None:
                 " JOIN sweeps ON sweeps.id = claims.sweep"
             ).fetchall()
     except sqlite3.Error as fault:
-        raise InputError(f"cannot read {path}: {fault}; restore it from a copy") from None
+        raise InputError(f"cannot read {path}: {fault}; check its permissions, or restore a copy of it") from None
     names: dict[str, dict[str, None]] = {}
     for signature, name in rows:
         names.setdefault(signature, {})[name] = None

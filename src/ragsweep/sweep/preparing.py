@@ -121,13 +121,16 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
     if command.race is None:
         return None
     if session.evaluator.executor.store is None:
-        raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
+        raise ConfigError(
+            f"{WHERE}: a race re-reads the results of earlier rungs, which are not stored; set store.stages=true, and"
+            " store.path to a writable folder"
+        )
     if len(names := objectives(experiments[0].config)) > 1:
         raise ConfigError(f"{WHERE}: a race compares a single number, but objective has {len(names)} metrics; name one")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
-            f"{WHERE}: drops configs by the objective alone, and could drop all that meet"
-            " hydra.sweeper.constraints; use only one of them"
+            f"{WHERE}: a race drops configs by the objective alone, and could drop all that meet"
+            " hydra.sweeper.constraints; use only one of these settings"
         )
     settings = session.builder.build(command.race, WHERE).value
     configs = trial_names(command.search) if command.search else experiments
@@ -159,8 +162,8 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
-            f"baseline={declared}: {' and '.join(lacking)} was not measured for it; declare it by overrides, which"
-            " evaluates it here"
+            f"baseline={declared}: its result lacks the objective {' and '.join(lacking)}; declare it by overrides,"
+            " which evaluates it here"
         )
     run = found.result.run
     now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
@@ -182,7 +185,7 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
 
 
 def check_keys(nodes: Sequence[Node]) -> None:
-    """Raise one ConfigError that lists every missing API key these nodes need."""
+    """Raise one ConfigError that lists every missing API key that these nodes need."""
     faults: dict[str, None] = {}
     for check in (node.check for node in nodes if node.check):
         try:

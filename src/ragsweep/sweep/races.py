@@ -10,7 +10,7 @@ from ragsweep.sweep.racing.betting import WHERE, Betting
 
 @dataclass(frozen=True)
 class BettingRace:
-    """The rule that drops configs shown to be worse than the best, by anytime-valid bets (see racing.Betting).
+    """The rule that drops configs which anytime-valid bets show to be worse than the best (see racing.Betting).
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.

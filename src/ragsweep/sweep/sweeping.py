@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, Evaluation, Result
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import COMMAND, ClaimKey
@@ -98,7 +99,7 @@ def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run the only config of a command."""
+    """Run the only config of a command, and return the exit status."""
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment
@@ -106,7 +107,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         job.name = f"{name}: {job.name}"
     if context.labels:
         instead = "ragsweep judge calibrate LABELS --run RUN"
-        context.terminal.line("note", f"judge.labels corrects a sweep only; for one config use {instead}")
+        context.terminal.line("note", f"judge.labels only corrects sweeps; for a single config, use {instead}")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
@@ -116,8 +117,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         logs = folders.logs
         if fault := exception_of(ended):
             raise fault
-    except TrackingError as fault:  # the tracker was reachable at the start, and the result is in the ledger
-        print(f"ragsweep: in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later", file=sys.stderr)
+    except TrackingError as fault:  # the tracker was reachable, or the ledger writable, only at the start
+        print(f"ragsweep: {fault}", file=sys.stderr)
         return 1
     except (Partial, TargetsMissed):  # the table shows it
         return 1
@@ -135,7 +136,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 def _evaluate_single(context: RunContext, job: Job) -> None:
     """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    Raises TrackingError, Partial or TargetsMissed after the result is recorded and shown.
+    Raises TrackingError if the result cannot be recorded or logged, and Partial or TargetsMissed after all of that.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
@@ -150,7 +151,11 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
     texts = context.session.page_texts([result], context.secrets)
     evaluated = Evaluation(result, mask_traces(artifacts, context.secrets))
-    run_id = log_single(tracker, evaluated, writer.placement(record), partial(single_run, result, views, texts))
+    try:
+        run_id = log_single(tracker, evaluated, writer.placement(record), partial(single_run, result, views, texts))
+    except TrackingError as fault:
+        text = f"the result is in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+        raise TrackingError(text) from None
     ledger.mark_tracked(record, run_id)
     terminal.next_steps([(tracker.view_command(), f"the run {run_id[:8]}")])
     check_scored(result)
@@ -196,7 +201,7 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
         if context.tracker.identity:
             contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)
             if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
-                text = f"{len(sent)} results were missing from MLflow and have been restored"
+                text = f"{counted(len(sent), 'result')} missing from MLflow, now restored"
                 context.terminal.line("sync", text)
         sweep = ledger.sweep(sweep.id)  # the upload may have changed its parent run
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
@@ -219,7 +224,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
         show_sweep(summary, context.terminal)
         context.terminal.line("left", left)
     if multirun.elsewhere and (recorded := len(ledger.records(sweep.id))) < len(sweep.jobs):
-        context.terminal.line("ledger", f"has only this machine's {recorded} trials; MLflow shows all")
+        context.terminal.line("ledger", f"contains only the trials of this machine, {recorded} of {len(sweep.jobs)}")
     if ending.interruption:
         raise ending.interruption
     return summary.results, status
@@ -228,8 +233,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    If this fails or is interrupted, the sweep's status becomes KILLED in the ledger and the tracker, and the same
-    command, when repeated, concludes the sweep.
+    If that fails or is interrupted, the sweep's status becomes KILLED in the ledger and the tracker, and repeating the
+    command concludes the sweep.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:
@@ -255,8 +260,8 @@ def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumm
     context.terminal.spent(context.session.services.meter)
     _show_summary(context, sweep, summary, multirun.values)
     if status == KILLED:
-        done = f"{len(records)} of {len(sweep.jobs)}" if any(sweep.jobs) else f"{len(records)}"
-        context.terminal.line("stopped", f"{done} configs are done; the same command resumes")
+        done = f"{len(records)} of {len(sweep.jobs)} configs" if any(sweep.jobs) else counted(len(records), "config")
+        context.terminal.line("stopped", f"{done} done; the same command resumes the sweep")
     if tracker.identity:
         texts = context.session.page_texts(summary.results, context.secrets)
         content = sweep_run(summary, sweep, texts, tracker.tables)

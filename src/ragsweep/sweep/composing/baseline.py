@@ -72,7 +72,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _is_shared(line: str, command: Command) -> bool:
-    """Return whether all jobs have an override in common."""
+    """Return whether all jobs have this override."""
     return all(line in job for job in command.jobs)
 
 

@@ -196,7 +196,7 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 
 
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
-    """Raise ConfigError if a group would have no option: ``llm=null``, ``~llm``, ``+experiment=x`` without a folder."""
+    """Raise ConfigError for a group without an option (``llm=null``, ``~llm``) or a folder (``+experiment=x``)."""
     lines = [str(override.input_line) for override in parsed]
     packaged = any("pkg://" in line for line in lines)
     for override in parsed:
@@ -209,7 +209,8 @@ def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
             raise ConfigError(wants_option(str(override.input_line), group, composer))
         if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
-                f"{override.input_line}: no folder conf/experiment here; --config-dir FOLDER adds another"
+                f"{override.input_line}: there is no folder conf/experiment here; create it, or name another folder of"
+                " configs with --config-dir FOLDER"
             )
 
 
@@ -219,7 +220,8 @@ def _task_lines(overrides: Iterable[Override]) -> list[str]:
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
     for line in filter(is_deep, overrides):
-        raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested more than {DEPTH} levels deep")
+        key = line.partition("=")[0][:80]
+        raise ConfigError(f"{key}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
     return [_parse_one(line) for line in overrides]
 
 
@@ -280,8 +282,13 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
     except ConfigError as fault:
         raise ConfigError(f"baseline: {fault}") from None
     enqueued = [merge_overrides(space.fixed, lines) for lines in read_enqueue(settings["enqueue"])]
+    for number, lines in enumerate(enqueued):
+        try:
+            compose(command.composer, [*command.fixed, *lines])
+        except ConfigError as fault:
+            raise ConfigError(f"hydra.sweeper.enqueue[{number}]: {fault}") from None
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
-    note = f"the declared baseline is not in the space: {zero.outside}; trial 0 is the space's own default config"
+    note = f"the declared baseline cannot be trial 0: {zero.outside}; trial 0 is the space's own default config"
     numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config
     return replace(
         command,

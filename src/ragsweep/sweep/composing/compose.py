@@ -1,4 +1,4 @@
-"""Compose configs by Hydra's public API, with one template per set of structural overrides."""
+"""Compose configs through Hydra's public API, with one template per set of structural overrides."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Composer:
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
-        """Return key and value of an override that only sets a single value; None for other overrides."""
+        """Return the key and the value of an override that only sets a single value; None for other overrides."""
         key, value = override.key_or_group, override.value()
         if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
             return None

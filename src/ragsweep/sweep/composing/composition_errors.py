@@ -63,9 +63,10 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
             siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
         holders = _options_with(outermost, composer.folders(overrides))
         elsewhere = f"; options that have it: {', '.join(holders)}" if holders else ""
-        added = f"; conf/{line.replace('=', '/')}.yaml is added by +{line}" if name == "experiment" else ""
+        added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
         if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
-            return f"{line}: this sweeper has none; choose hydra/sweeper={'optuna' if 'sampler' in name else 'grid'}"
+            lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
+            return f"{line}: the chosen sweeper has no {lacks}; choose hydra/sweeper={sweeper}"
         if parent and not siblings and text.startswith("Could not override"):
             inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
             return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"

@@ -37,8 +37,8 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 def check_file(path: Path) -> str:
     """Read a YAML file as a stream of events, in time proportional to its length; return its text.
 
-    Raises ConfigError, with file, line and column, for nesting that is too deep, for tags of other than plain values,
-    for aliases that are recursive or expand to too many values, and for invalid YAML.
+    Raises ConfigError for nesting that is too deep, for tags other than those of plain values, for aliases that are
+    recursive or expand to too many values, and for invalid YAML; the message names the file, the line and the column.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -48,9 +48,10 @@ def check_file(path: Path) -> str:
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
         raise ConfigError(f"{place}: {fault.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(fault).split())}; save it as UTF-8") from None
+        why = " ".join(str(fault).split())
+        raise ConfigError(f"{path}: not YAML in UTF-8: {why}; correct the characters, or save it as UTF-8") from None
     except OSError as fault:
-        raise ConfigError(f"{path}: cannot be read: {fault.strerror}") from None
+        raise ConfigError(f"{path}: cannot be read: {fault.strerror}; check the file and its permissions") from None
     return text
 
 

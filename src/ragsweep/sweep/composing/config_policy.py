@@ -135,7 +135,7 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         elif target:
             before = known.get(key, (place, target))
             if before[1] != target:
-                first = f"put ~metrics.{key} before it, or " if place == "the command line" else ""
+                first = f"put ~metrics.{key} before the override, or " if place == "the command line" else ""
                 raise ConfigError(
                     f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; {first}give one of"
                     " them another key, and another name if both have the same"
@@ -144,7 +144,7 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
 
 
 def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, str, str]]:
-    """List file, key and class of the metrics in the chosen files, in merge order."""
+    """List the file, the key and the class of each metric in the chosen files, in merge order."""
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from hydra.types import RunMode
@@ -211,11 +211,11 @@ class ConfigPolicy:
         """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
         for where, text in texts:
             if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
-                raise ConfigError(f"{where}: contains a secret, but it is stored; choose another value")
+                raise ConfigError(f"{where}: contains a secret, but this value is stored; choose another one")
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield key and text of each name in a config: as written, and resolved if that is possible outside a job."""
+    """Yield the key and the text of each name in a config, as written and, if possible outside a job, resolved."""
     for where, value in leaves(template.tree):
         if where in _NAMES:
             yield where, str(value)
@@ -251,8 +251,8 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
         if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(
-                    f"{where}: {name} is a secret, but the value of {where} is stored; use another variable, or rename"
-                    f" {name} if it is not secret"
+                    f"{where}: this value is stored, but by its name the environment variable {name} is a secret;"
+                    f" refer to a key by key_env={name} (index=pgvector: url_env), or rename {name} if it is not secret"
                 )
 
 
@@ -312,7 +312,7 @@ def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tupl
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return place and value of a key; if its path leads into a text, of this text (an interpolation); else None."""
+    """Return the place and value of a key, or of the text (an interpolation) that its path leads into; else None."""
     where, node = "", tree
     for part in filter(None, key.split(".")):
         if isinstance(node, Mapping) and part in node:

@@ -85,7 +85,7 @@ LOG_FORMATS = frozenset(
 """Our format and Hydra's: with a custom format a config could write any text, such as a shell command."""
 
 LOG_FILE = ".log"
-"""Suffix of log files: the run's folder may be anywhere, and may contain the user's files."""
+"""Required suffix of log files, because the run's folder may contain the user's own files."""
 
 HANDLED = frozenset({"class", "level", "formatter", "filters"})
 """The settings of a handler that ``logging`` itself reads."""
@@ -93,7 +93,7 @@ HANDLED = frozenset({"class", "level", "formatter", "filters"})
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
 _BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
-"""Aliases for Hydra's launcher and sweeper, whose modules are private."""
+"""Matches the full names of Hydra's launcher and sweeper, whose modules are private."""
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
 """Matches a variable that a config may set for its jobs; others could select a program, a library or a host."""
@@ -139,7 +139,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
         raise ConfigError(
-            "hydra.callbacks: never called, because ragsweep runs jobs in its own loop; remove them, and read"
+            "hydra.callbacks: are never called, because ragsweep runs jobs in its own loop; remove them, and read"
             " results from MLflow, or from results.json of the sweep's run"
         )
     for key in ("hydra_logging", "job_logging"):
@@ -147,12 +147,12 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
-                f"hydra.job.env_set.{name}: a config may only set numbers of threads and devices; set {name} when you"
-                " run the command"
+                f"hydra.job.env_set.{name}: a config may only set numbers of threads and devices; set {name} in the"
+                " environment of the command"
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
         raise ConfigError(
-            f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}; write its name"
+            f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}; name a subfolder"
         )
     known = ("launcher", "sweeper", "callbacks")
     check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
@@ -170,18 +170,21 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
     if allowed is None:
         package = ".".join(target.split(".")[:2]) if target.startswith("hydra_plugins.") else target.partition(".")[0]
         raise ConfigError(
-            f'{where}._target_: "{target}" is not trusted; to use it set the environment variable {TRUSTED}={package}'
+            f'{where}._target_: "{target}" is not trusted; to use it, set the environment variable {TRUSTED}={package}'
         )
     for name, value in leaves(values):
         if value is None:
             continue
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
-            raise ConfigError(f"{where}.{name}: a config cannot change this setting of {kind}{nearest(name, allowed)}")
+            raise ConfigError(
+                f"{where}.{name}: a config cannot change this setting of {kind}; omit it, or trust {kind} by the"
+                f" environment variable {TRUSTED}={target}{nearest(name, allowed)}"
+            )
         if name == "ray.init.address" and value not in _ADDRESSES:
             raise ConfigError(
-                f"{where}.{name}: must be auto or local, got {value!r}; omit it, and set RAY_ADDRESS={value} when you"
-                " run the command"
+                f"{where}.{name}: must be auto or local, got {value!r}; omit it, and set RAY_ADDRESS={value} in the"
+                " environment of the command"
             )
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be one word of letters, digits and .,:=*@%+-_, got {value!r}")

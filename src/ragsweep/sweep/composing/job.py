@@ -39,7 +39,7 @@ class Job:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The config as a user would type it, with the options of its groups, and its language once prepared."""
+        """The config as a user would type it, with the options of its groups and, once it is prepared, its language."""
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:

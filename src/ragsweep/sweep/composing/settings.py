@@ -46,7 +46,7 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
     """
     for key in values.keys() - main.keys():
         if similar := get_close_matches(key, main, 1, 0.8):
-            raise ConfigError(f'{key}: no such key; did you mean "{similar[0]}"? rename a key of your own')
+            raise ConfigError(f'{key}: no such key; did you mean "{similar[0]}"? If it is your own key, rename it')
     for key, shipped in main.items():
         if key not in values:
             raise ConfigError(f"{key}: requires a value; " + (f"omit ~{key}" if shipped != "" else f"set {key}=..."))
@@ -115,7 +115,9 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
     """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on another scale."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        raise ConfigError(f"judge.labels: {', '.join(named)} is not measured{nearest(named[0], metrics)}")
+        raise ConfigError(
+            f"judge.labels: no labelled metric ({', '.join(named)}) is measured{nearest(named[0], metrics)}"
+        )
     ends = {name: metrics[name].bounds for name in named if name in metrics}
     check_scale(
         labels,
@@ -139,13 +141,13 @@ def check_config(plain: Mapping[str, Any]) -> None:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold!r}")
     share, budget = plain["coverage"], plain["context_budget"]
     if not (is_number(share) and 0 <= share <= 1):
-        raise ConfigError(f"coverage: must be a share between 0 and 1, got {share!r}")
+        raise ConfigError(f"coverage: must be a share from 0 to 1, got {share!r}")
     if budget is not None and not (is_whole(budget) and budget >= 1):
         raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, got {budget!r}")
     for key in ("margin", "loss"):
         value = (plain["recommend"] or {}).get(key)
         if value is not None and not (is_number(value) and 0 <= value < math.inf):
-            raise ConfigError(f"recommend.{key}: must be a number of 0 or more, or null, got {value!r}")
+            raise ConfigError(f"recommend.{key}: must be a number of at least 0, or null, got {value!r}")
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
@@ -171,7 +173,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
         raise ConfigError(
-            f'no question of "{dataset.name}" has evidence, and {len(lacking)} metrics need it'
+            f'no question of "{dataset.name}" has evidence, which some metrics need'
             f" ({', '.join([*lacking[:3], *['...'] * (len(lacking) > 3)])}); label evidence, or choose"
             " metrics=unlabelled"
         )
@@ -179,7 +181,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
 
 
 def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError for an invalid limit, or for one on an unknown or unmeasured cost, which could not be met."""
+    """Raise ConfigError for an invalid limit, or for a limit on an unknown or unmeasured cost, which cannot be met."""
     for name, limit in limits.items():
         if name not in COSTS:
             raise ConfigError(f"constraints.{name}: unknown cost{nearest(str(name), COSTS)}")

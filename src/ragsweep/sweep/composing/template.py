@@ -19,7 +19,7 @@ from ragsweep.sweep.composing.trees import keys_read, leaves, value_at, with_val
 MISSING = "???"
 """The text of a value that each job must set."""
 
-_CIRCULAR = "the interpolation is circular; replace a reference in the cycle by a value"
+_CIRCULAR = "an interpolation is circular; replace one reference in the cycle with a value"
 
 
 class Template:
@@ -50,7 +50,7 @@ class Template:
         return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
 
     def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the config as plain values with resolved interpolations, with values set at dotted keys.
+        """Set values at dotted keys, and return the config as plain values with resolved interpolations.
 
         Raises ConfigError for a missing value or an unresolvable interpolation.
         """
@@ -61,7 +61,7 @@ class Template:
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
         """Set values in the config in place, and reset those of the previous call; return the config.
 
-        A copy would be too slow per job. The config is valid for one job, until the next call.
+        Copying the config for each job would be too slow. The returned config is valid until the next call.
         """
         return self._in_job.set(changes)
 
@@ -97,7 +97,7 @@ class Template:
 
 
 class _Settable:
-    """A config with values set at dotted keys, and the original config."""
+    """A config in which values can be set at dotted keys, and reset to those of the original config."""
 
     def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
         self.config, self._written = config, written

@@ -1,1 +1,1 @@
-"""Turn records into conclusions: a sweep's summary, its page, its finalists, earlier sweeps."""
+"""Find recorded runs and sweeps, and turn the records of a sweep into its conclusion: summary, finalists and page."""

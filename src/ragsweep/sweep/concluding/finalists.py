@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.job import SUFFIX
 class Finalists:
     """The configs evaluated on the holdout at the end of a search, the reference first.
 
-    ``verdict`` compares them on the holdout, with simultaneous intervals of their leads.
+    ``verdict`` compares them on the holdout, with simultaneous intervals for their leads.
     """
 
     results: Sequence[Result] = ()
@@ -53,12 +53,12 @@ class Finalists:
 def choose(
     results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
 ) -> list[Result]:
-    """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
+    """Choose the configs to evaluate on the holdout: the reference, the chosen config, the best one, and others.
 
-    The reference is the baseline if it is a config of the search, else the first trial. The cheapest are chosen among
-    those that may be the best. ``most`` limits the number, not counting a reference that cannot be the best; unless it
-    is 0, at least one config besides the reference is chosen. Returns [] if ``most`` is 0, without a comparison, if the
-    search used all questions, or if the golden set is too small for a holdout.
+    The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
+    be the best, the cheapest first. ``most`` limits the number, not counting a reference that cannot be the best;
+    unless ``most`` is 0, at least one config besides the reference is chosen. Returns [] if ``most`` is 0, if there is
+    no comparison, if the search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
@@ -97,7 +97,7 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
     collected = Finalists(results, failures, tuned, metric, gap)
     if pairs and (not tuned or tuned[0] is not chosen[0]):
         return replace(
-            collected, verdict=NoComparison(f"{short(chosen[0].name)}, the first config, was not measured there")
+            collected, verdict=NoComparison(f"the reference, {short(chosen[0].name)}, was not measured on the holdout")
         )
     return collected
 

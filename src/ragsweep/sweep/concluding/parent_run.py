@@ -117,7 +117,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 
 def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
-    """Return the tables of questions by job: of all configs, or of the two compared first."""
+    """Return the tables of questions by job: of all configs, or of the two that are compared first."""
     verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
     everything = tables == ALL or len(summary.jobs) == 1
@@ -125,7 +125,10 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the completely evaluated config with the best first objective, and its summary; None if there is none."""
+    """Return the completely evaluated config that is best by the first objective, and its summary of that objective.
+
+    Returns None if there is no such config.
+    """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     pairs = [
         (one, one.summaries.metrics[name])
@@ -138,7 +141,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with swept parameters, dataset and best config, and the best config's value as a metric."""
+    """Return tags with the swept parameters, the dataset and the best config, and its value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}
@@ -151,7 +154,7 @@ def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTex
     try:
         return {PAGE: sweep_page(summary, title, reference, texts)}
     except Exception:  # a failing page must not lose the results
-        logging.getLogger(__name__).exception("no %s", PAGE)
+        logging.getLogger(__name__).exception("%s could not be created", PAGE)
         return {}
 
 

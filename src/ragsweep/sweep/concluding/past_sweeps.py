@@ -21,9 +21,9 @@ MOST_PAST = 50
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the best config, by a metric, of each sweep on these questions, oldest first; at most the last `MOST_PAST`.
+    """List each sweep on these questions, from the oldest to the latest, with its best config by a metric.
 
-    ``until`` is the id of the last sweep considered.
+    ``until`` is the id of the last sweep considered. At most the last `MOST_PAST` sweeps are listed.
     """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
@@ -57,7 +57,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep that has a best config (see `best_of`), with the result of that config, oldest first."""
+    """Yield each sweep that has a best config (see `best_of`), and that config's result, from the oldest sweep on."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

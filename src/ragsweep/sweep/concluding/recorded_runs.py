@@ -36,7 +36,7 @@ def open_ledger(path: str) -> Ledger:
     """Open the ledger in a folder; raises InputError if there is none."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
-        raise InputError(f"{folder}: no ledger.db in this folder; specify the folder of store.path with --path")
+        raise InputError(f"{folder}: there is no ledger.db in this folder; name the folder of store.path with --path")
     return Ledger(folder)
 
 
@@ -61,9 +61,9 @@ def find_run(path: str, run: str) -> RecordedRun:
     if runs:
         raise InputError(f'{len(runs)} runs begin with "{run}"; use a longer prefix')
     if _matching_sweeps(ledger, target):
-        raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
-    why = "that config failed" if records else f"list its runs: ragsweep list --path {path}"
-    raise InputError(f'{path}: no result of a run "{run}"; {why}')
+        raise InputError(f'"{run}" is a sweep; name one of its configs, such as "{run}#1" for the first')
+    why = "its config failed" if records else f"list the runs: ragsweep list --path {path}"
+    raise InputError(f'{path}: there is no result of a run "{run}"; {why}')
 
 
 def find_target(path: str, text: str) -> str:
@@ -82,7 +82,7 @@ def find_target(path: str, text: str) -> str:
     (record,) = records
     if record.kind != CONFIG:
         raise InputError(
-            f'"{text}" is a finalist on the holdout; finalists have no number: name the config in the search'
+            f'"{text}" is the run of a finalist on the holdout, which has no number; name its config in the search'
         )
     return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
 
@@ -98,8 +98,8 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
     records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
-        numbers = f"#1 to #{max(records)}" if records else "no completed configs"
-        raise InputError(f'"{name}#{number}": no such config in that sweep; it has {numbers}')
+        last = f"; the last one is #{max(records)}" if records else ""
+        raise InputError(f'"{name}#{number}": that sweep has no completed config of this number{last}')
     record = records[number]
     if not isinstance(record.outcome, Result):
         raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
@@ -108,14 +108,14 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Read the results of a sweep, found as by `find_sweep_record`, in config order, without failed ones.
+    """Find a sweep as `find_sweep_record` does, and read its results in config order, without failed configs.
 
     Raises InputError unless exactly one sweep matches and has results.
     """
     ledger = open_ledger(path)
     results = sweep_results(ledger, find_sweep_record(ledger, path, run).id)
     if not results:
-        raise InputError(f'no config of the sweep "{run}" was measured')
+        raise InputError(f'no config of the sweep "{run}" was measured; repeat the command of the sweep')
     return results
 
 
@@ -132,7 +132,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     if len({sweep.key for sweep in sweeps}) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; use a longer prefix')
     if not sweeps:
-        why = f"list its sweeps: ragsweep list --path {path}"
+        why = f"list the sweeps: ragsweep list --path {path}"
         if name and ledger.of_run(name):
             why = "it is the run of one config; name its sweep instead"
         raise InputError(f'{path}: no sweep "{name}"; {why}')

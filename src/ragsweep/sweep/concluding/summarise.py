@@ -24,17 +24,18 @@ from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_exclud
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
-"""Samplers that choose configs by earlier scores."""
+"""Samplers that choose configs on the basis of earlier scores."""
 
 
 def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
     labels: Sequence[HumanLabel] | None = None, declared: object = None,
 ) -> SweepSummary:  # fmt: skip
-    """Summarise the records of a sweep and its jobs without a record, with a verdict unless ``weighed`` is false.
+    """Summarise the records of a sweep, with a verdict unless ``weighed`` is false.
 
-    ``labels`` are human labels, which correct judged scores; None: those of the file that the sweep's config names.
-    ``declared`` is the declared baseline; None: the one in the sweep's config.
+    ``missed`` are the failures of jobs without a record. ``labels`` are human labels, which correct judged scores;
+    None: those of the file that the sweep's config names. ``declared`` is the declared baseline; None: the one in the
+    sweep's config.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
@@ -45,7 +46,9 @@ def summarise_sweep(
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
     broken = study.broken() if study else {}
-    excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
+    excluded = [
+        ExcludedConfig(one.outcome.name, f"excluded by {broken[one.job]}") for one in records if one.job in broken
+    ]
     excluded += list_references(results)
     allowed = without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
@@ -120,7 +123,7 @@ def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
     try:
         return read_sweep_labels([config for path, config in named.items() if path])
     except RagsweepError as fault:
-        logging.getLogger(__name__).warning("the verdict is as judged: %s", fault)
+        logging.getLogger(__name__).warning("the verdict uses scores without corrections by human labels: %s", fault)
         return []
 
 
@@ -153,5 +156,5 @@ def _compare(
     except InputError as fault:
         return NoComparison(str(fault))
     except Exception as fault:  # failing conclusions must not lose the results
-        logging.getLogger(__name__).exception("no verdict")
+        logging.getLogger(__name__).exception("the configs could not be compared")
         return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")

@@ -84,7 +84,7 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
     yield from gap_line(summary.gap)
     if summary.study and summary.study.stopped:
         yield Statement(
-            "stopped", f"{summary.study.stopped}; the same command with another hydra.sweeper.stop continues"
+            "stopped", f"{summary.study.stopped}; the same command with another hydra.sweeper.stop continues the search"
         )
 
 
@@ -95,7 +95,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
-        yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "for ragsweep to find the sweep")
+        yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "so that ragsweep finds the sweep")
     if reference and summary.conclusion.compared:
         names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
         names = [reference + one if one.startswith("#") else one for one in names]
@@ -105,7 +105,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
-    """Yield a heading and a line per finalist, as (label, text); nothing without finalists that were evaluated.
+    """Yield a heading and a line per finalist, as (label, text); nothing if no finalist has a result.
 
     A line has the config's values on the tune questions and the holdout, their gap, and its lead on the holdout.
     """
@@ -128,7 +128,7 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
 
 
 def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
-    """Return the finalists in JSON types: values on tune and holdout, gaps, and leads."""
+    """Return the finalists in JSON types: their values on the tune questions and the holdout, gaps, and leads."""
     facts = []
     for result, tune, gap in finalists.compared():
         row, summary = finalists.row(result), result.summaries.metrics[finalists.metric]

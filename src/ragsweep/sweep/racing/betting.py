@@ -45,9 +45,9 @@ class RaceDecision:
 
 @dataclass(frozen=True)
 class Betting:
-    """The rule that drops configs shown to be worse than the best by more than a margin, by anytime-valid bets.
+    """The rule that drops configs which anytime-valid bets show to be worse than the best by more than a margin.
 
-    On each cluster of questions, a bet is that a config scores less than the config that led before the cluster. The
+    Each bet is that, on a cluster of questions, a config scores less than the config that led before the cluster. The
     best config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
     configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
     are a random sample; scores are bounded, with any distribution. The probability holds for each config within the
@@ -131,7 +131,7 @@ class Betting:
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Return the number of each question's cluster, in order, and the position of the cluster's first question."""
+    """Return, for each question in order, its cluster's number and the position of the cluster's first question."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -22,8 +22,8 @@ _MEASURED_AT_END = frozenset({"latency", "exact"})
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
     """Evaluate a config on the first ``until`` questions of the race, rounded up to whole clusters.
 
-    Unless a router or a query stage precedes them, rankings need no calls and are computed for all questions.
-    Answers, and the verdicts that the objective needs, are requested for these questions only; other verdicts,
+    Rankings are computed for all questions, unless a router or a query stage, which may make calls, precedes them.
+    Answers, and the verdicts that the objective needs, are requested for the first questions only; other verdicts,
     latency, and the misses of an approximate index are measured after the race. The result has the state RACING, the
     whole config's signature, and the ``facts`` of its whole dataset.
     """

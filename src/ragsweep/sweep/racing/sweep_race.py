@@ -106,7 +106,7 @@ class SweepRace:
         """Free the storage of earlier rungs; print a line if the race has dropped no config."""
         self._running.end()
         if self.has_cost and all(result.run.state != DROPPED for result in self._running.results().values()):
-            self._running.report(f"no config has been dropped; no questions saved; {self.rule.guarantee}")
+            self._running.report(f"no config was dropped, so the race saved no questions; {self.rule.guarantee}")
 
     @property
     def _running(self) -> RaceRecords:

@@ -2,7 +2,7 @@
 
 A worker on another machine has a store, but not the command's ledger. It puts each outcome into the object store, and
 the command records the available outcomes when its launcher returns or fails. So a dying worker loses only its current
-job, and a dying command loses nothing: when repeated, it launches the jobs again, skipping those with an outcome.
+job, and a dying command loses nothing: when it is repeated, jobs that have sent an outcome are not evaluated again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
 
 ATTEMPTS = 10
-"""Maximum attempts of a worker to send an outcome, with pauses between."""
+"""Maximum number of a worker's attempts to send an outcome, with pauses between them."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Outbox:
         try:
             return None if data is None else from_bytes(name, data)
         except InputError as fault:
-            self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job will be repeated")
+            self._remote.warn(f"{self._remote.url}/{name}: {fault}; it is deleted, and the job must be run again")
             self.remove(job)
             return None
 
@@ -142,7 +142,7 @@ class Collector:
     launcher: Launch
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Launch jobs, record the outcomes that they sent, even if the launcher fails; return one result per job."""
+        """Launch jobs and record the outcomes that they sent, even if the launcher fails; return one result per job."""
         try:
             returned = list(self.launcher(jobs))
         except Exception as fault:

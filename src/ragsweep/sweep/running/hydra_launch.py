@@ -56,7 +56,7 @@ class HydraTask:
     command: Holder = field(default_factory=myself, init=False)
 
     def __post_init__(self) -> None:
-        """Make workers send outcomes if the store has a remote half, for this process to record."""
+        """If the store has a remote half, make workers send their outcomes, which this process records."""
         if self.body and self.context and self.context.session.remote:
             self.sent = self.context.sweep
 
@@ -147,7 +147,8 @@ def _join_cluster(launcher: DictConfig) -> None:
         ray.init(**settings)
     except (ConnectionError, ValueError) as fault:
         raise ConfigError(
-            f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}; start it, or correct RAY_ADDRESS"
+            f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}; start it, or correct the address (key"
+            " hydra.launcher.ray.init.address, else RAY_ADDRESS)"
         ) from None
 
 

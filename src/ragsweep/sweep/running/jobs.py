@@ -52,7 +52,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
-        raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}; raise it to run the rest")
+        raise RagsweepError(f"not run, because the limit max_failures={limit} is reached; raise it to run the rest")
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
         if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
@@ -175,19 +175,19 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a dict with the objective's mean so far (None for NaN), the questions asked, and the amounts ``spent``.
+    """Return a dict with the objective's value so far (None for NaN), the number of questions, and the amounts spent.
 
-    The sweeper reports them as an intermediate value; the race itself reads the scores from the ledger.
+    The sweeper reports the value as an intermediate one; the race itself reads the scores from the ledger.
     """
     value = result.summaries.metrics[objectives(result.run.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the value of the objective, or a tuple for several; None if any is NaN.
+    """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
 
-    For our sweeper, return a dict with a list of values instead (None for NaN), the values for its constraints and stop
-    rule, and the amounts ``spent``, by name.
+    For our sweeper, return a dict instead. It has the list of values (None for NaN), the reason for missing values, the
+    values for constraints and the stop rule, and the amounts ``spent`` by name.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

@@ -28,7 +28,7 @@ def launch_batches(
 ) -> dict[int, JobReturn | Exception]:
     """Launch jobs in batches of at most ``longest``; return each job's outcome, or the launcher's exception.
 
-    ``rung`` is the number of questions to evaluate, in a race; None: all. A failed batch does not stop the others.
+    ``rung``: in a race, the number of questions to evaluate; None: all. A failed batch does not stop the others.
     """
     outcomes: dict[int, JobReturn | Exception] = {}
     for batch in consecutive_batches(jobs, longest):

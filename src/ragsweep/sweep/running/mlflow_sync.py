@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.locks import Holder
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, Evaluation, Failure, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, KEY, UPLOAD, ClaimKey, job_tag
@@ -69,7 +70,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload records in the ledger that never reached the tracker, after waiting for uploads by other processes.
+    """Upload the ledger's records that never reached the tracker, or wait while another process uploads them.
 
     An unreachable tracker only causes a warning.
     """
@@ -82,7 +83,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
+    """End abandoned runs, and write and end a sweep's parent run; return whether the tracker was reachable.
 
     An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
     be working on the sweep; then, if two machines opened a run for one trial, only the superfluous run is ended.
@@ -97,15 +98,14 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
         _complete_children(ledger, tracker, sweep, parent)
     except TrackingError as fault:
-        context.terminal.line(
-            "warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
-        )
+        text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+        context.terminal.line("warning", text)
         return False
     return True
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED this tracker's sweeps of dead processes, which would otherwise be shown as running forever."""
+    """Mark this tracker's sweeps whose processes died as KILLED; otherwise, they would be shown as running forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -146,7 +146,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
     singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
     found = [record for record in singles if _sync_single(ledger, tracker, record, contents)]
     if traced := traced + _count_traced(found):
-        terminal.line("traces", f"those of {traced} results are not in the ledger; rerun=true recreates them")
+        terminal.line("traces", f"not in the ledger ({counted(traced, 'result')}); rerun=true recreates them")
     return sent + len(found)
 
 
@@ -160,14 +160,14 @@ def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, st
 
 
 def _count_traced(records: Sequence[Record]) -> int:
-    """Count the results that had traces in their tracker."""
+    """Count the results whose configs ask for traces."""
     configs = [record.outcome.run.config for record in records if isinstance(record.outcome, Result)]
     return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
 
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep and yield None, or yield the process that holds it, without waiting: it may run for hours."""
+    """Claim a sweep and yield None, or yield the process that holds it, without waiting, as that may take hours."""
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
         yield ledger.claims.claim(key) or ledger.claims.claim(command)
@@ -177,7 +177,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunContents) -> list[Record]:
-    """Upload the records of a sweep that the tracker lacks, and end its parent run; return the sent records."""
+    """Upload those records of a sweep that the tracker lacks, and end the parent run; return the sent records."""
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
     parent = tracker.find({SWEEP_TAG: sweep.id})

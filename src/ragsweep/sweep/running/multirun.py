@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from ragsweep.sweep.racing.sweep_race import SweepRace
 
 ATTEMPTS = 3
-"""Maximum attempts at a job whose process dies."""
+"""Maximum number of attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
 """Statuses of jobs that this command does not run again; repeating the command runs the unsuccessful ones."""
 
 
 class Ending(NamedTuple):
-    """The end of a sweep's jobs: the status, why a job may lack a record ("": no reason), and the interruption."""
+    """The end of a sweep's jobs: the status, why a job may lack a record ("": no reason), and any interruption."""
 
     status: str
     why: str
@@ -75,11 +75,11 @@ class Multirun:
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
     def alone(self, _: str) -> AbstractContextManager[None]:
-        """Return a lock on opening and concluding sweeps of this key; here none, as only searches are shared."""
+        """Return a lock on opening and concluding sweeps of this key; here no lock, as only searches are shared."""
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a sweep; return it, and whether it is already finished.
+        """Open, resume or join a sweep; return the sweep, and whether it is already finished.
 
         Raises RagsweepError if another process is running it and it cannot be shared, or if its name is taken.
         """
@@ -123,7 +123,7 @@ class Multirun:
         return len(sweep.jobs) == len(new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Reopen the failed jobs of a sweep; return it, and a description of its progress."""
+        """Reopen the failed jobs of a sweep; return the sweep, and its progress in words."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
         return sweep, f"{done} of {len(sweep.jobs)} configs are already done"
@@ -131,7 +131,7 @@ class Multirun:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def run(self, sweep: Sweep) -> Ending:
-        """Run the jobs of an opened sweep; an interruption is returned, not raised, to conclude the sweep first."""
+        """Run the jobs of an opened sweep; return an interruption, and do not raise it, to conclude the sweep first."""
         self.context.sweep = sweep
         if self.race:
             self.race.records = LedgerRace(self.context)

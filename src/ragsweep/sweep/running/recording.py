@@ -90,7 +90,7 @@ class OutcomeWriter:
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
-            text = f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
             self.context.terminal.line("warning", text)
         else:
             ledger.mark_tracked(record, run)

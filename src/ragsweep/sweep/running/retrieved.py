@@ -1,4 +1,4 @@
-"""The retrieved chunks of a recorded config: its stored rankings, else the contexts in its record."""
+"""The retrieved chunks of recorded configs, from stored rankings or records, and the share of them that is judged."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from ragsweep.sweep.running.session import Session
 
 
 class Retrieved(NamedTuple):
-    """Names of chunks by question id, best first; ``whole`` is false if they may end before the requested depth."""
+    """Retrieved chunks by question id: their names, the best first; ``whole`` is false if chunks may be missing."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
@@ -28,7 +28,8 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    If the rankings are not stored, the contexts in the record are returned, which may be shorter.
+    The contexts in the record are returned if they are long enough, or if the rankings are not stored; in that case
+    they may have fewer than ``depth`` chunks.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
@@ -72,15 +73,15 @@ class JudgedContexts(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the share in one sentence."""
-        share = f"judged@{self.depth}: {number(100 * self.share)} % of what both retrieved"
+        share = f"judged@{self.depth}: {number(100 * self.share)} % of both configs' chunks"
         if self.low == self.high:
-            return f"{share}; the rest cannot change the difference of ndcg@{self.depth}"
+            return f"{share}; the rest cannot change the difference in ndcg@{self.depth}"
         bounds = f"between {signed(self.low)} and {signed(self.high)}"
-        return f"{share}; depending on the rest, the difference of ndcg@{self.depth} is {bounds}"
+        return f"{share}; depending on the rest, the difference in ndcg@{self.depth} is {bounds}"
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure the judged share of two configs' contexts; None if corpus or labels changed, or no chunk is found."""
+    """Measure the judged share of two configs' contexts; None if corpus or labels differ, or no chunk is found."""
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None

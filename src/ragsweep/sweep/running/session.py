@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.job import Job
 
 EXPECTED = frozenset({"distractors", "section", "count"})
-"""Requirements of metrics that a golden set's digest does not cover."""
+"""Requirements of metrics for data that the digest of a golden set does not cover."""
 
 
 class MetricSet(NamedTuple):
@@ -90,7 +90,7 @@ class Session:
         return job.experiment
 
     def evaluate(self, experiment: Experiment, rung: int | None) -> Evaluation:
-        """Evaluate a config; in a race, only on the questions of its ``rung``, whose configs share one evaluator."""
+        """Evaluate a config; in a race, only on the questions of its ``rung``. Configs on a rung share an evaluator."""
         if not rung:
             return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
@@ -176,7 +176,7 @@ class Session:
         return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
-        """Load a result's questions with their corpus; None if the corpus is missing or has changed."""
+        """Load a result's questions with their corpus; None if that fails, or if the corpus has changed."""
         try:
             share = (result.run.config.get("success") or {}).get("unanswerable")
             dataset = self._load(result.run.config["dataset"], share) if result.run.config.get("dataset") else None
@@ -185,7 +185,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the texts that a page adds to the records; none if the corpus is missing or has changed."""
+        """Return the texts that a page adds to the records; none if `recorded_dataset` finds no dataset."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None without a prompt that can be built."""
+        """Return a function that reconstructs a config's prompts as sent; None if its prompt cannot be built."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
@@ -239,7 +239,7 @@ class Session:
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
                 raise ConfigError(
-                    f"{group}: not used with an external system; choose {group}={silent} with system=NAME"
+                    f"{group}: an external system (system=NAME) does not use it; also choose {group}={silent}"
                 )
         table, depth = tabulate(dataset.golden.questions), plain["depth"]
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}

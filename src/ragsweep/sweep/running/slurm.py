@@ -1,4 +1,4 @@
-"""SLURM support: the states of jobs by squeue, and the preemption of jobs.
+"""SLURM support: read the states of jobs with squeue, and handle preempted jobs.
 
 submitit reads job states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a killed
 job; with accounting it detects the kill after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.launching import Launch
 
 POLL = 10.0
-"""Seconds between calls of squeue."""
+"""Seconds between calls to squeue."""
 
 PATIENCE = 30.0
-"""Timeout in seconds of a SLURM command, which retries for minutes while the controller is down."""
+"""Timeout in seconds for a SLURM command, which would retry for minutes while the controller is down."""
 
 LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i %T")
 
@@ -75,7 +75,7 @@ class SlurmQueue:
             time.sleep(1)
 
     def cancel(self) -> None:
-        """Cancel the pending and running jobs."""
+        """Cancel all jobs that have not ended."""
         self._next = 0.0
         if living := self._living():
             _call("scancel", *living)
@@ -97,7 +97,7 @@ class SlurmQueue:
 
 
 def _call(*command: str) -> str | None:
-    """Run a SLURM command; None on failure or timeout."""
+    """Run a SLURM command and return its output; None on failure or timeout."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:

@@ -1,1 +1,1 @@
-"""Searches of a command: their directions, their plan, and their run."""
+"""Searches: the directions of their objectives, their plan, their run, and the summary of their study."""

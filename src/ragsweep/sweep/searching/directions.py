@@ -24,8 +24,8 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     For a sweeper other than ours, no direction is set or checked.
 
     Raises:
-        ConfigError: A direction is missing or contradicts its metric, a constraint names an unmeasured metric, the
-            budget names an unknown limit, or another setting is invalid.
+        ConfigError: There is not one direction per objective, a direction contradicts its metric, a constraint names a
+            metric that is not measured, the budget names an unknown limit, or another setting is invalid.
     """
     settings = dict(command.search or {})
     # Overrides identify a search. The number of finalists matters only at its end, so it may differ when resumed.
@@ -37,8 +37,8 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
     if len(listed) != len(names):
         raise ConfigError(
-            f"hydra.sweeper.direction: {len(listed)} given, but the number of objectives is {len(names)}; omit it, or"
-            " give one for each"
+            f"hydra.sweeper.direction: must have one direction per objective ({len(names)}), got {len(listed)}; list"
+            " one for each, or omit the key"
         )
     directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
     settings["direction"] = directions if len(directions) > 1 else directions[0]
@@ -61,10 +61,12 @@ def _direction(name: str, higher: bool | None, typed: str | None) -> str:
     direction = {True: "maximize", False: "minimize", None: typed}[higher]
     if direction is None:
         raise ConfigError(
-            f"objective={name}: has no direction; set hydra.sweeper.direction to minimize or maximize, or a list with"
-            " one for each objective"
+            f"objective={name}: has no direction; set hydra.sweeper.direction to minimize or maximize, or to a list"
+            " with one direction for each objective"
         )
     if typed not in (direction, None):
         better = "higher" if higher else "lower"
-        raise ConfigError(f"objective={name} is better when {better}; omit hydra.sweeper.direction")
+        raise ConfigError(
+            f"objective={name} is better when {better}; set its hydra.sweeper.direction to {direction}, or omit the key"
+        )
     return direction

@@ -1,4 +1,4 @@
-"""The plan of a search: an upper bound on its trials' computations, from a few configs of its space."""
+"""The plan of a search: an upper bound on its computations, derived from a few configs of its space."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Part = tuple[str, str]
 class SearchSize:
     """The number of trials, the number of finalist evaluations, and the ranges of the space.
 
-    ``ranges`` has, for each range, the overrides of the configs at its lower and its upper end, and its number of
-    values, ends included; that number is infinite for a continuous range.
+    For each range, ``ranges`` has the overrides of the config at its lower end, those of the config at its upper end,
+    and its number of values, both ends included (infinity for a continuous or logarithmic range).
     """
 
     trials: int
@@ -66,9 +66,9 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List the overrides of each choice, combined with the choice of every other parameter that has the most stages.
+    """List, for each choice, the overrides that combine it with the richest choice of every other parameter.
 
-    Overrides of ``experiments`` are omitted.
+    The richest choice is the one with the most stages. Overrides that ``experiments`` already have are omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
@@ -90,12 +90,12 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
     """Return an upper bound on the work of a search.
 
-    A part is counted once for each combination of the parts that it depends on. The number of nodes of a stage, and its
-    seconds, are at most the largest of any config in ``experiments``, times the number of trials (plus finalists, for
-    a stage with rows). Results already stored for ``experiments`` take no time.
+    A part is counted once for each combination of the parts that it depends on. The nodes and the seconds of a stage
+    are at most the largest numbers of any config in ``experiments``, times the number of trials (plus the number of
+    finalists for a stage with rows). Results that are already stored for ``experiments`` take no time.
 
     Args:
-        experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
+        experiments: Configs that together contain each choice of each parameter, and both ends of each range.
         size: The size of the search.
         executor: The executor with the stored results and the measured speeds.
     """
@@ -135,7 +135,7 @@ class _Space:
     stored: set[str] = field(default_factory=set)
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
     weights: dict[Part, float] = field(default_factory=dict)  # how many of a range's parts this one represents
-    most: dict[str, StageCount] = field(default_factory=dict)  # by stage: the largest counts of one config
+    most: dict[str, StageCount] = field(default_factory=dict)  # the largest counts of any config, by stage
     growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
     @classmethod
@@ -177,7 +177,7 @@ class _Space:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Return upper bounds for a stage: all nodes, distinct nodes, and the seconds of the unstored distinct ones."""
+        """Return a stage's upper bounds, and how many of its distinct nodes are stored; those take no seconds."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.size.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
@@ -226,7 +226,7 @@ def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str,
 
 
 def _higher(one: Charge, other: Charge) -> Charge:
-    """Return the maximum of the calls, and of each upper bound, of two charges; NaN if either is NaN."""
+    """Combine two charges: the larger number of calls, and the larger upper bounds; NaN where either is NaN."""
     calls, tokens, money = (
         math.nan if math.isnan(sum(pair)) else max(pair)
         for pair in (

@@ -1,4 +1,4 @@
-"""Run a search: a multirun whose results decide its jobs, possibly shared by several commands."""
+"""Run a search: a multirun whose results decide its jobs, and which several commands may share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
-            terminal.line("waits", f"{taken} is opening or closing this search")
+            terminal.line("waiting", f"{taken} is opening or concluding this search")
             reported = True
         time.sleep(0.1)
     try:
@@ -94,7 +94,7 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 def _own_overrides(command: Command) -> list[str]:
     """List the overrides of a search, except those of ``hydra``, ``judge.labels`` and ``by``.
 
-    `search_key` adds the settings of ``hydra.sweeper`` that matter; labels change no trial.
+    `search_key` adds the settings of ``hydra.sweeper`` that matter; ``judge.labels`` and ``by`` change no trial.
     """
     others = ("hydra.", "hydra/", "judge.labels=", "by=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
@@ -111,7 +111,7 @@ class Search(Multirun):
     choose: Callable[[Sweep], Sequence[Finalist]] = lambda _: ()
 
     def __post_init__(self) -> None:
-        """Determine which processes may share the search."""
+        """Set the search's settings, and whether other processes and other machines may share it."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
@@ -135,7 +135,10 @@ class Search(Multirun):
         return super().open(key, new, planned)
 
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
-        """Return whether a finished search has all requested trials, or stopped by the same rule, and its finalists."""
+        """Return whether a finished search needs no more work.
+
+        That is, it has all requested trials or was stopped by the same rule, and its finalists have been evaluated.
+        """
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
             return False
@@ -149,7 +152,7 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set the number of a search's trials, which may have grown; return it, and a description of its progress.
+        """Set the number of a search's trials, which may have grown; return the search, and its progress in words.
 
         Failed trials stay failed.
         """
@@ -199,10 +202,13 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure of the next trial if there is a reason ``why`` or no trial: a search may end early."""
+        """Return one failure, if there is a reason ``why`` or the search stopped before its first trial.
+
+        Other trials without a record are not missed: a search may end early.
+        """
         study = None if recorded or self.elsewhere else read_summary(self._folder(sweep))
         if study and study.stopped and not study.trials:
-            why = why or f"no trial ran, because {study.stopped}; raise it"
+            why = why or f"no trial ran, because {study.stopped}; raise the limit"
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
