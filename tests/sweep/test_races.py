@@ -263,7 +263,7 @@ TWO = "llm.model=good,bad"
         nightly(
             [TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"
         ),
-        nightly([TWO, "store.stages=false"], "store.stages=false: a race"),
+        nightly([TWO, "store.stages=false"], "set store.stages=true"),
         nightly([TWO, "questions.until=8"], "questions.until: is set by a race"),
         nightly([TWO, "hydra.sweeper.race._target_=os.system"], "not trusted"),
     ],

@@ -73,7 +73,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
         ),
         pytest.param(
             ["objective=[mrr,mrr]"],
-            "objective: must be a metric, or a list of different ones",
+            "objective: must be a metric, or a list of different metrics",
             marks=pytest.mark.nightly,
         ),
         pytest.param(

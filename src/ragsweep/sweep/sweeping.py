@@ -224,7 +224,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
         show_sweep(summary, context.terminal)
         context.terminal.line("left", left)
     if multirun.elsewhere and (recorded := len(ledger.records(sweep.id))) < len(sweep.jobs):
-        context.terminal.line("ledger", f"contains only the trials of this machine, {recorded} of {len(sweep.jobs)}")
+        text = f"contains only the trials of this machine, {recorded} of {len(sweep.jobs)}; MLflow shows all"
+        context.terminal.line("ledger", text)
     if ending.interruption:
         raise ending.interruption
     return summary.results, status

@@ -213,7 +213,7 @@ def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
         ),
         (
             lambda: Tokens(tokenizer="nobody/none").fingerprint(),
-            r"not in the local hub cache; .* chunker\.download=true",
+            r"in the local hub cache; .* chunker\.download=true",
         ),
         (lambda: Semantic(Letters(), 101), r"chunker\.percentile must be between 0 and 100, got 101"),
         (lambda: Semantic(Letters(), -1), r"chunker\.percentile must be .*, got -1"),
