@@ -164,11 +164,11 @@ def test_missed_target_counts_only_where_targets_are_enforced_and_no_warning_doe
 
 
 ADVICE = {
-    "lower the temperature": ("ragas_faithfulness",),
-    "check the router": ("router_accuracy",),
-    "enrich the index": ("success_rate", "keyword_coverage", "context_recall", "ragas_context_recall",
+    "lower llm.temperature": ("ragas_faithfulness",),
+    "the router searches": ("router_accuracy",),
+    "extend the corpus": ("success_rate", "keyword_coverage", "context_recall", "ragas_context_recall",
                          "ragas_id_based_context_recall"),
-    "raise the similarity threshold": ("context_precision", "ragas_context_precision",
+    "raise min_score": ("context_precision", "ragas_context_precision",
                                        "ragas_id_based_context_precision"),
     "lower top_k": ("context_precision", "ragas_context_precision", "ragas_id_based_context_precision"),
 }  # fmt: skip
@@ -197,7 +197,7 @@ def worst(name: str) -> Summary:
 def test_advice_of_the_targets_of_retrieval() -> None:
     actions = {name: one["action"] for name, one in configs.composed("targets=retrieval").values["targets"].items()
                if isinstance(one, dict)}  # fmt: skip
-    assert {name for name, action in actions.items() if "enrich the index" in action} == {
+    assert {name for name, action in actions.items() if "extend the corpus" in action} == {
         "recall_at_10", "hit_rate_at_5", "empty_rate"
     }  # fmt: skip
     assert {name for name, action in actions.items() if "lower top_k" in action} == {"precision_at_5"}

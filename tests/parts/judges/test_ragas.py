@@ -335,7 +335,7 @@ def test_values_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
 def test_settings_of_its_embeddings_are_refused_by_their_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("THIRD_KEY", raising=False)
     given = {"base_url": "http://localhost:1/v1", "model": "m", "embeddings_model": "e"}
-    with pytest.raises(ConfigError, match=r"^judge\.embeddings_base_url must .* named by judge\.embeddings_key_env$"):
+    with pytest.raises(ConfigError, match=r"^judge\.embeddings_base_url must .* that judge\.embeddings_key_env names$"):
         OpenAIJudge(**given, embeddings_base_url="x").check()
     for address in (None, "http://there/v1"):
         with pytest.raises(ConfigError, match=r"set judge\.embeddings_key_env to another variable"):
