@@ -88,7 +88,7 @@ def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.C
     capsys.readouterr()
     list_runs(["--path", path])
     assert "baseline (#2), mine, first (#1)" in capsys.readouterr().out
-    with pytest.raises(InputError, match='"mine" is a sweep; name one of its configs, "mine#1"'):
+    with pytest.raises(InputError, match='"mine" is a sweep; name one of its configs, such as "mine#1" for the first'):
         find_run(path, "mine")
 
 
