@@ -78,7 +78,7 @@ def test_effect_follows_the_config_without_context_that_it_is_measured_against()
     results = [named(f"{retriever} {prompt}", prompt) for retriever in ("none", "bm25") for prompt in ("p", "q")]
     said = texts(answer_lines(results))
     for prompt in ("p", "q"):
-        base = next(n for n, text in enumerate(said) if text.endswith(f"against none {prompt}"))
+        base = next(n for n, text in enumerate(said) if f"compared with none {prompt};" in text)
         assert said[base + 1].startswith(f"bm25 {prompt}: ")
 
 

@@ -72,12 +72,12 @@ def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None
 
 @pytest.mark.parametrize(
     ("score", "ending"),
-    [(0.0, "score .00 on every question; change what they share first."), (0.5, "have the same score on every")],
+    [(0.0, "score .00 on every question. Before comparing them again,"), (0.5, "have the same score on every")],
 )
 def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: str) -> None:
     same = np.full(len(BASE), score)
     said = sentence(decide(one_metric("a", same), one_metric("b", same)))
-    assert f"{METRIC} cannot decide: all 2 configs {ending}" in said
+    assert f"{METRIC} cannot decide, because all 2 configs {ending}" in said
 
 
 @pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])

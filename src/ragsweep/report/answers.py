@@ -27,11 +27,11 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
     for base in {id(pair.base): pair.base for pair in shown}.values():
         same = [pair for pair in shown if pair.base is base]
         rule = same[0].success
-        success = f"{rule.metric} of {number(rule.threshold)} or {'more' if rule.higher_is_better else 'less'}"
+        success = f"its {rule.metric} is {number(rule.threshold)} or {'more' if rule.higher_is_better else 'less'}"
         always = any(pair.effect.always_abstains for pair in same)
         note = " (without context it always abstains, which solves the unanswerable questions and no other)"
-        text = f"its effect, where {success} counts as solved, against {rounded(base.name)}{note if always else ''}"
-        yield Statement("context", text, rule._asdict())
+        against = f"its effect compared with {rounded(base.name)}{note if always else ''}"
+        yield Statement("context", f"{against}; a question counts as solved if {success}", rule._asdict())
         yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
     if len(pairs) > MOST_LINES:
         hidden = len(pairs) - MOST_LINES

@@ -97,10 +97,11 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         configs = counted(len(verdict.results), "config")
         cost = verdict.costs.deciding(range(len(verdict.results)))
         cheapest = f": the cheapest, with {_priced(verdict, cost, row)}" if cost else ""
-        same = "have the same score on every question"
+        same = "have the same score on every question."
         if mean == 0 and verdict.matrix.higher_is_better:
-            same = f"score {score(verdict, mean)} on every question; change what they share first"
-        return Statement("", f"{config}{cheapest}; {verdict.metric} cannot decide: all {configs} {same}.", data)
+            advice = "Before comparing them again, change a setting that they have in common."
+            same = f"score {score(verdict, mean)} on every question. {advice}"
+        return Statement("", f"{config}{cheapest}. {verdict.metric} cannot decide, because all {configs} {same}", data)
     value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
@@ -180,22 +181,22 @@ def _rises(verdict: SweepComparison) -> Statement:
     ]
     by = " or ".join(shown) or "tokens, cost or latency"
     text = (
-        f"A higher {keys} lowers {verdict.metric} on no question, whatever it does to answers: choose {keys} by {by},"
-        " or set constraints.context_tokens."
+        f"A higher {keys} does not lower {verdict.metric} on any question, though it may change the answers: choose"
+        f" {keys} by {by}, or set constraints.context_tokens."
     )
     return Statement("", text, {"keys": verdict.rises_with})
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a metric by which the choice is shown worse than the reference.
+    """Describe a metric by which the choice is shown to be worse than the reference.
 
-    If the choice is the reference, describe a metric by which another config is shown better.
+    If the choice is the reference, describe a metric by which another config is shown to be better.
     """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
-    who = f"{name(verdict, other)} is shown better than the choice"
+    who = f"{name(verdict, other)} is shown to be better than the choice"
     if row != verdict.reference:
-        who = f"It is shown worse than {name(verdict, verdict.reference)}"
+        who = f"It is shown to be worse than {name(verdict, verdict.reference)}"
     text = f"{who} in {metric}: {change_with_interval(estimate, low, high, unit, found.ratios)}."
     return Statement("", text, {"metric": metric, "estimate": estimate, "low": low, "high": high})
 
@@ -213,7 +214,7 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
 
 def _leg_alone(found: BetterLeg) -> Statement:
     """Describe the lead of a single leg over the choice, which is a hybrid."""
-    chance = "" if found.shown else "; chance may explain it"
+    chance = "" if found.shown else "; the difference may be due to chance"
     text = (
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
         f" {with_interval(found.difference, found.low, found.high)}{chance}; to run it: {' '.join(found.overrides)}."

@@ -109,7 +109,8 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     legs = ", ".join(f"{leg} {number(mean)}" for leg, mean in audit.legs.items())
     yield f"{audit.metric} is {number(audit.hybrid)} fused; each leg alone has: {legs}."
     best = next(one for one in audit.differences if one.leg == audit.best_leg)
-    word = "shown worse than" if best.worse else "shown better than" if best.better else "not shown to differ from"
+    found = "be worse than" if best.worse else "be better than" if best.better else "differ from"
+    word = f"{'' if best.worse or best.better else 'not '}shown to {found}"
     yield (
         f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
         f" {signed(best.high)}]; {best.wins:,} questions gain, {best.losses:,} lose."
@@ -128,12 +129,12 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 
 
 def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
-    """Describe a leg's lead over its hybrid, called ``hybrid``, on a slice, and whether chance may explain the lead."""
-    surely = "more than chance explains" if one.worse else "chance may explain it"
+    """Describe a leg's lead over its hybrid, called ``hybrid``, on a slice, and whether it may be due to chance."""
+    chance = "is larger than chance explains" if one.worse else "may be due to chance"
     questions = counted(one.questions, "question")
     return (
-        f"On {one.label} {one.value} ({questions}) {metric} is {number(one.hybrid)} for {hybrid}"
-        f" and {number(one.alone)} for its leg {one.leg} alone: {surely}."
+        f"In {one.label} {one.value} ({questions}), {metric} is {number(one.hybrid)} for {hybrid}"
+        f" but {number(one.alone)} for its leg {one.leg} alone; the difference {chance}."
     )
 
 

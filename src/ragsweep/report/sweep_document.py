@@ -16,8 +16,10 @@ from ragsweep.report.tables import headline
 from ragsweep.report.verdict import limits
 from ragsweep.stats.conclusion import SweepConclusion
 
-INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
+INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend of the table's numbers."""
+SHRUNK = "Expected gains below are shrunk towards 0"
+"""The addition to the legend if the choice is stated with an expected gain."""
 
 
 def conclusion_statements(report: SweepReport) -> Statements:
@@ -59,7 +61,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    yield Table(table.header, table.rows, INTERVALS, fitted=True)
+    has_gain = any("expected gain" in one.text for one in choice_statements(found))
+    yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if has_gain else INTERVALS, fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     if by:
         metric = found.compared.metric if found.compared else objectives(rows[0].run.config)[0]

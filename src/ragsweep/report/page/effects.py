@@ -70,7 +70,7 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     if one is None:
         return
     low, high = one.flat
-    same = f"{low:g} to {high:g} are not shown worse than the best" if low < high else "no neighbour is as good"
+    same = f"{low:g} to {high:g} are not shown to be worse than the best" if low < high else "no neighbour is as good"
     chosen = next(point for point in one.points if point.value == one.chosen)
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):
