@@ -85,8 +85,8 @@ class Space:
         endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
-                f"hydra/sweeper/sampler=grid: cannot list the values of {', '.join(endless)}, a continuous or"
-                " logarithmic interval; write range(START,STOP,STEP)"
+                "hydra/sweeper/sampler=grid: cannot list the values of continuous or logarithmic intervals"
+                f" ({', '.join(endless)}); write range(START,STOP,STEP) instead"
             )
         return self._points(self.parameters, {})
 

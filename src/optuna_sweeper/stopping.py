@@ -49,9 +49,13 @@ class StopRule:
         last = _points(outcomes[-self.patience :], directions)
         if not before or any(not _is_matched(point, before, by) for point in last):
             return ""
-        what = "is better than the best before" if len(directions) == 1 else "joins the Pareto front of those before"
+        verb, negated, what = ("is", "is not", "better than the best before")
+        if len(directions) > 1:
+            verb, negated, what = ("joins", "does not join", "the Pareto front of those before")
+        several = f"none of the last {self.patience} evaluations {verb}"
+        found = several if self.patience > 1 else f"the last evaluation {negated}"
         margin = f" by more than {', '.join(f'{least:.3g}' for least in by)}" if any(by) else ""
-        return f"none of the last {self.patience} evaluations {what}{margin}: {_WHERE}.patience={self.patience}"
+        return f"{found} {what}{margin}: {_WHERE}.patience={self.patience}"
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:

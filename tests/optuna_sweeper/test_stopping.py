@@ -40,6 +40,7 @@ def test_patience_counts_evaluations_without_an_improvement_over_all_before() ->
     assert stops({"patience": 3, "by": 0.2}, values(1, 1, 1.1, 1))
     assert not stops({"patience": 3, "by": 0.2}, values(1, 1.1, 1.2, 1.3))  # small steps add up
     assert not stops({"patience": 1}, values(2, 1), ("minimize",))
+    assert stops({"patience": 1}, values(1, 1)).startswith("the last evaluation is not better than the best before")
 
 
 def test_a_failure_and_what_breaks_a_constraint_improve_nothing() -> None:
@@ -50,7 +51,8 @@ def test_a_failure_and_what_breaks_a_constraint_improve_nothing() -> None:
 
 def test_with_several_objectives_a_new_member_of_the_front_is_an_improvement() -> None:
     first = [TrialOutcome((0.8, 90.0)), TrialOutcome((0.5, 10.0))]
-    assert stops({"patience": 1}, [*first, TrialOutcome((0.5, 10.0))], BOTH)
+    found = stops({"patience": 1}, [*first, TrialOutcome((0.5, 10.0))], BOTH)
+    assert found.startswith("the last evaluation does not join the Pareto front of those before")
     assert stops({"patience": 1}, [*first, TrialOutcome((0.7, 95.0))], BOTH)
     assert not stops({"patience": 1}, [*first, TrialOutcome((0.6, 50.0))], BOTH)
     assert stops({"patience": 1, "by": [0.2, 5.0]}, [*first, TrialOutcome((0.6, 8.0))], BOTH)

@@ -67,7 +67,7 @@ def test_job_that_runs_again_replaces_its_record_and_a_single_config_does_not(tm
 def test_write_that_is_refused_is_undone(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "a")
-    with pytest.raises(InputError, match="job 0 was taken over by another process"):
+    with pytest.raises(InputError, match="config #1 was taken over by another process"):
         ledger.write(sweep.id, 0, result("a"), fenced=True)
     assert ledger.records(sweep.id) == []
     ledger.write(sweep.id, 0, result("a"))

@@ -96,7 +96,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbouring values of a numeric parameter of the system, as texts; [] for any other parameter."""
+    """Return the neighbouring values of a numeric parameter of the system, as strings; [] for any other parameter."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragsweep.core.plurals import counted
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, signed
 from ragsweep.report.tables import Row, log_table
@@ -91,7 +92,7 @@ def _cells(check: Check) -> list[str]:
         found.decision if check.counts else f"({found.decision})",
         f"{condition.metric} against the {check.against}" if check.against else condition.metric,
         f"{check.label} {check.value}" if check.label else "all",
-        f"{found.questions} questions{' (few)' if check.small else ''}",
+        f"{counted(found.questions, 'question')}{' (few)' if check.small else ''}",
         f"{before}{amount(found.candidate, unit)}",
         signed(found.difference, unit) if condition.paired else "",
         f"{LEAST if condition.kind == GAIN else condition.kind} {condition.written_size}",

@@ -26,7 +26,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     shared = [name for name in scores if name in others]
     for name in options.metric or ():
         if name not in shared:
-            raise InputError(f'one of the runs lacks the metric "{name}"{nearest(name, shared)}')
+            raise InputError(f'the runs do not both have the metric "{name}"{nearest(name, shared)}')
     metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
     if not metrics:
         raise InputError(f"the runs share no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")

@@ -168,7 +168,10 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise ConfigError(f"{where}: {made.__name__} accepts {parameter}; name its parameters instead")
         if parameter.default is inspect.Parameter.empty and name not in arguments:
-            raise ConfigError(f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=...")
+            raise ConfigError(
+                f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=..., or add {name} to the"
+                " config that sets its _target_"
+            )
 
 
 def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:

@@ -79,7 +79,10 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _is_markup(text: str, start: int, end: int) -> bool:
-    """Return whether the text between two words may be invisible: it has no letters, or markup hides them."""
+    """Return whether the text between two words may be invisible.
+
+    True for at most one character, for a text without letters, and for markup that can hide letters.
+    """
     return end <= start + 1 or not _LETTER.search(text, start, end) or bool(_HIDING.search(text, start, end))
 
 

@@ -264,7 +264,7 @@ class Row:
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return texts, numbers and booleans as texts; other fields are faults, whose messages call them ``what``."""
+        """Return strings, numbers and booleans as strings; other fields are faults, and messages call them ``what``."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -272,7 +272,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return the fields that are texts, numbers or booleans, as texts."""
+        """Return the fields that are strings, numbers or booleans, as strings."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 

@@ -141,7 +141,7 @@ class Ledger:
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
         with self._file.transaction() as connection:
             if fenced and not any(claim.is_own for claim in self.claims.find(ClaimKey(kind, sweep or "", job))):
-                raise InputError(f"job {job} was taken over by another process; this result is discarded")
+                raise InputError(f"config #{job + 1} was taken over by another process; this result is discarded")
             job_of = "sweep = ? AND kind = ? AND job = ?"
             earlier = connection.execute(f"SELECT run FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
             (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()
@@ -240,7 +240,7 @@ class Ledger:
                 (sweep, CONFIG, job),
             ).fetchone()
             if row is None:
-                raise sqlite3.DatabaseError(f"the record of job {job} of the sweep {sweep} is missing")
+                raise sqlite3.DatabaseError(f"the record of config #{job + 1} of the sweep {sweep} is missing")
             return read_record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:

@@ -35,7 +35,7 @@ class Statements:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts; the headers of right-aligned columns begin with ``>``.
+    """Rows of strings; the headers of right-aligned columns begin with ``>``.
 
     ``headed``: the terminal prints the header. ``fitted``: the table is at most as wide as the terminal, with narrow
     gaps. ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the

@@ -113,7 +113,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     word = f"{'' if best.worse or best.better else 'not '}shown to {found}"
     yield (
         f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
-        f" {signed(best.high)}]; {best.wins:,} questions gain, {best.losses:,} lose."
+        f" {signed(best.high)}]; better on {counted(best.wins, 'question')}, worse on {best.losses:,}."
         if not math.isnan(best.low)
         else f"The fusion against its best leg, {best.leg}: {signed(best.difference)}, on too few questions to judge."
     )

@@ -24,7 +24,7 @@ def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable
         answer, passages = (result[0], result[1]) if isinstance(result, Response) else (result, request.passages)
         question = asked.get((request.question, tuple(request.history)))
         parts = ["" if math.isnan(answer.seconds) else f"{answer.seconds:.2f} s"]
-        parts.append("searched" if passages else "not searched")
+        parts.append("searched" if passages else "no context")
         if answer.failed:
             parts.append(f"failed: {answer.failed}")
         elif question and question.keywords:

@@ -27,7 +27,7 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 
 
 class SweepTable(NamedTuple):
-    """A header, rows of texts, the number of configs without a row, and the judged metrics without a column.
+    """A header, rows of strings, the number of configs without a row, and the judged metrics without a column.
 
     The headers of right-aligned columns begin with ``>``.
     """
@@ -47,7 +47,7 @@ class SweepTable(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column: its header, and a text for each config."""
+    """One column: its header, and a string for each config."""
 
     header: str
     cells: list[str]
@@ -140,7 +140,7 @@ def slice_table(
 ) -> SweepTable:
     """Make a table of a metric by slice: a row per value of a label with scored questions, a column per config.
 
-    ``order``: the configs' numbers, as texts. Intervals are omitted if the table would be wider than ``width``.
+    ``order``: the configs' numbers, as strings. Intervals are omitted if the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]

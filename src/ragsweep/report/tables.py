@@ -73,7 +73,10 @@ def partial_note(result: Result) -> str:
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
     others = f", and {counted(len(below) - 1, 'other metric')} for too few" if len(below) > 1 else ""
-    share = f"{100 * worst.coverage:.3g}% of its questions ({why})"
+    # as many digits as show that it is less than required
+    written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))
+    percent = next((one for one in written if float(one) < 100 * least), f"{100 * worst.coverage}")
+    share = f"{percent}% of its questions ({why})"
     fact = f"{worst.name} is known for {share}, less than coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
     return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"

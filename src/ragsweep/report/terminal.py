@@ -175,7 +175,7 @@ class Terminal:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
-        """Print commands, as texts or as lists of words, with their descriptions."""
+        """Print commands, as strings or as lists of words, with their descriptions."""
         shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ragsweep.core.data import describe_weights
 from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_SECTION
+from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
@@ -113,7 +114,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
         more = f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else ""
         where = f"{name(verdict, one.config)} is better on average, {worse} on {what}"
         data = {"label": one.label, "value": one.value, "estimate": estimate, "low": low, "high": high}
-        yield Statement("", f"{where}: {by}{doubt} ({part.questions} questions{few}){more}.", data)
+        yield Statement("", f"{where}: {by}{doubt} ({counted(part.questions, 'question')}{few}){more}.", data)
 
 
 def rest(verdict: SweepComparison) -> Iterator[Statement]:

@@ -107,7 +107,7 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
         arrays[name] = np.frombuffer(view[position : position + size].toreadonly(), kind).reshape(shape)
         position = end
     if len(view) != position:
-        raise Damaged(f"it has {len(view)} of {position} bytes")
+        raise Damaged(f"it has {len(view)} bytes, expected {position}")
     keys = None if facts["keys"] is None else tuple(facts["keys"])
     if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
         raise Damaged("a key or a word is not a string")
@@ -134,7 +134,7 @@ def _size(kind: Any, shape: Any) -> int:
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise Damaged(f"no array has the shape {shape}")
+        raise Damaged(f"its header gives an array the invalid shape {shape}")
     return int(math.prod(shape)) * np.dtype(kind).itemsize
 
 

@@ -76,7 +76,7 @@ def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
 
 
 def quiet_seconds(notes: Mapping[str, Any]) -> float:
-    """Return the fixed work's seconds on an idle machine like this one; NaN before the first probe."""
+    """Return how many seconds the fixed work takes on an idle machine like this one; NaN before the first probe."""
     return min(map(float, notes), default=math.nan)
 
 

@@ -124,7 +124,7 @@ class SharedStore(Store):
                     insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a value, or for a rows node all of ``rows``, is stored in either half."""
+        """Return whether a whole value is stored in either half, or whether every one of these rows is."""
         if super().has(node, rows):
             return True
         if node.kind == "whole":

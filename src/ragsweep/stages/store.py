@@ -130,7 +130,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a value, or for a rows node all of ``rows``, is stored; it may still be damaged."""
+        """Return whether a whole value is stored, or whether every one of these rows is; they may still be damaged."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)

@@ -103,9 +103,11 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     other piece was lost by the first stage of ``STAGES`` whose condition holds:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
-    - index: exact search has it among its candidates, or in its first ``top_k``, but no leg has it there;
+    - index: exact search has it among its candidates, but no leg does; or in its first ``top_k``, but neither a leg nor
+      the fused ranking does;
     - retrieval: no leg has it among its candidates;
-    - fusion: a leg has it, or has it in its first ``top_k``, but the fused ranking does not have it there;
+    - fusion: a leg has it, but the fused ranking does not; or has it in its first ``top_k``, but neither the fused nor
+      the final ranking does;
     - reranking: the ranking before the reranker has it, or has it in its first ``top_k``, but the one after does not;
     - top_k: no ranking has it in its first ``top_k``;
     - budget: it is in the first ``top_k``, but beyond the token budget.

@@ -1,6 +1,7 @@
 """Item analysis of a golden set: each question's difficulty and discrimination between configs.
 
-Scores are arrays (configs, questions) of numbers between 0 and 1; more is better, and no two configs have equal rows.
+Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
+(see ``distinct_rows``).
 """
 
 import math

@@ -39,6 +39,6 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def _spent(summaries: Summaries, what: str) -> float:
-    """Sum the ``calls`` or the ``money`` of a result's answers and verdicts; money is NaN if partly unknown."""
+    """Sum the ``calls`` or the ``money`` of all stages of a result; money is NaN if partly unknown."""
     unknown = 0.0 if what == "calls" else math.nan
     return float(sum(usage.get(what, unknown) for usage in summaries.usage.values() if usage.get("calls")))

@@ -186,7 +186,8 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
     if status != FINISHED:
         return CommandOutcome(1, sweep.id)
     if missing := [result for result in results if misses_target(result)]:
-        text = f"enforced: {len(missing)} of {len(results)} configs miss some of them"
+        verb = "misses" if len(missing) == 1 else "miss"
+        text = f"enforced: {len(missing)} of {counted(len(results), 'config')} {verb} some of them"
         multirun.terminal.line("targets", text)
     return CommandOutcome(int(bool(missing)), sweep.id)
 

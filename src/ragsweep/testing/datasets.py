@@ -7,7 +7,10 @@ from ragsweep.testing.contract import Contract
 
 
 class DatasetContract(Contract):
-    """The contract of a dataset reader: set ``part`` to a function that returns a reader of a small dataset."""
+    """The contract of a dataset reader: set ``part`` to your class, or to a method that returns an instance.
+
+    The instance reads a small dataset.
+    """
 
     part: Callable[[], DatasetReader]
 

@@ -92,7 +92,8 @@ def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
     yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
     rows = []
     for one in suspects[:MOST]:
-        n, failed = one.question, f"the best {one.good} fail, {one.others} others do not"
+        others = f"{counted(one.others, 'other')} {'does' if one.others == 1 else 'do'} not"
+        n, failed = one.question, f"the best {one.good} fail, {others}"
         interval = with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
         why = failed if one.failed_by_best else "reversed"
         rows.append([names[n], why, interval, _short(report.texts[n])])

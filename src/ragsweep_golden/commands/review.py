@@ -51,7 +51,7 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
     The judgements of a killed review are merged into the file first. ``corpus`` supplies missing passages. Raises
-    InputError for faults of the files, and if another process reviews the golden file.
+    InputError for faults in the files, and if another process is reviewing the golden file.
     """
     read_set(golden)
     journal = Journal(golden)

@@ -138,7 +138,10 @@ def _rejected(subject: Subject) -> Measured:
         if least is not None and score is not None:
             judged.append((one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else ""))
     if not judged:
-        raise NotMeasured("no entry has validation.method and validation.score")
+        raise NotMeasured(
+            "no entry has a known validation.method and a validation.score; review the questions (ragsweep golden"
+            " review FILE), or use profile=hand"
+        )
     return count_faults(judged, f"{subject.rejected:,} rejected and excluded")
 
 

@@ -15,7 +15,7 @@ from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table
 from ragsweep.stats.drift import OPEN, ORDER, RATIO, SAME, SHARE, Drift
 from ragsweep_serving import watching
-from ragsweep_serving.commands.watch_findings import EXIT_STATUS, KEPT, Watch
+from ragsweep_serving.commands.watch_findings import EXCEEDED, EXIT_STATUS, KEPT, Threshold, Watch
 from ragsweep_serving.reference import TOTAL
 from ragsweep_serving.watching import Measure, is_alarm
 
@@ -35,7 +35,7 @@ def watch_document(found: Watch, options: argparse.Namespace) -> Document:
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
     given = found.thresholds
-    limits = (Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one)) for one in given)
+    limits = (Statement("limit", f"{_outcome(one)}: --{one.kind} {one.name}={one.bound:g}", vars(one)) for one in given)
     blocks += [lines(limits), paragraphs("RESULT", results(found))]
     blocks.append(Statements([*_next_steps(found, options)], "commands"))
     return Document(f"{found.version.uri}: {found.decision}", [Section(blocks)], _facts(found))
@@ -169,8 +169,13 @@ def results(found: Watch) -> Iterator[Statement]:
         if one.outcome != KEPT:
             value = found.measures[one.name]
             shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
-            yield Statement("", f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}.", vars(one))
+            yield Statement("", f"{shown}: --{one.kind} {one.bound:g} is {_outcome(one)}.", vars(one))
     yield from _undecided(found)
+
+
+def _outcome(one: Threshold) -> str:
+    """Return a threshold's outcome in words."""
+    return "not reached" if one.kind == "min" and one.outcome == EXCEEDED else one.outcome
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:

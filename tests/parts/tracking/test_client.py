@@ -359,7 +359,7 @@ def test_locked_database_is_not_called_an_absent_server(tmp_path: Path, monkeypa
 
 def test_folder_of_an_older_mlflow_is_migrated_by_the_shown_command(tmp_path: Path) -> None:
     (tmp_path / "my runs").mkdir()
-    with pytest.raises(TrackingError, match=r"migrate-filestore --source '.*my runs' --target sqlite:///mlflow\.db`"):
+    with pytest.raises(TrackingError, match=r"migrate-filestore --source '.*my runs' --target sqlite:///NEW\.db`"):
         Mlflow(str(tmp_path / "my runs")).check()
 
 
@@ -367,8 +367,8 @@ def test_folder_of_an_older_mlflow_is_migrated_by_the_shown_command(tmp_path: Pa
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("./mlruns", r"version 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
-        ("file:///tmp/mlruns", r"version 3\.13 and later cannot write.*sqlite:///mlflow\.db"),
+        ("./mlruns", r"no longer opens by default; set .*sqlite:///mlflow\.db"),
+        ("file:///tmp/mlruns", r"no longer opens by default.*sqlite:///"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("mlflow://host", "MLflow has no store for mlflow://; set tracking.uri"),

@@ -151,4 +151,7 @@ class OpenAIJudge(EndpointSettings):
                 fault = str(error)
             again = {"role": "user", "content": _AGAIN.format(fault=fault)}
             messages = [first, {"role": "assistant", "content": reply.text}, again]
-        raise CallFailed(f"{self.model} returned no valid {schema.name}: {fault}", MALFORMED, usage)
+        way_out = "set" if self.structured else "set judge.structured=true, or"
+        raise CallFailed(
+            f"{self.model} returned no valid {schema.name}: {fault}; {way_out} another judge.model", MALFORMED, usage
+        )

@@ -29,7 +29,10 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block of an answer that is fenced by three or more backticks, and marked ``language`` if set."""
+    """Read the last block in an answer that is fenced by three or more backticks.
+
+    If ``language`` is set, only blocks marked with it count.
+    """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

@@ -96,7 +96,7 @@ class Vocabulary:
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the sorted words, and an array with the index among them of each number that ``add`` returns."""
+        """Return the sorted words, and an array that maps each number returned by ``add`` to its word's index there."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)

@@ -55,12 +55,15 @@ def check_uri(uri: str) -> None:
     """Raise TrackingError for a URI that MLflow rejects, or at which it keeps nothing."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
-        folder, new = local_folder(uri), "sqlite:///mlflow.db"
-        command = f"{mlflow_command()} migrate-filestore --source {shlex.quote(str(folder))} --target {new}"
-        moved = f"; `{command}` copies the folder's runs there" if folder and folder.is_dir() else ""
+        folder, way_out = local_folder(uri), f"set {ADDRESS} to sqlite:///mlflow.db"
+        if folder and folder.is_dir():
+            command = f"{mlflow_command()} migrate-filestore --source {shlex.quote(str(folder))} --target"
+            way_out = (
+                f"`{command} sqlite:///NEW.db` copies the folder's runs to a new file, NEW.db; then set {ADDRESS} to"
+                " sqlite:///NEW.db"
+            )
         raise TrackingError(
-            f"{mask_uri(uri)}: MLflow reads this as a folder of files, which version 3.13 and later cannot write; set"
-            f" {ADDRESS} to {new}{moved}"
+            f"{mask_uri(uri)}: MLflow reads this as a folder of files, which it no longer opens by default; {way_out}"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
         raise TrackingError(f'"{uri}" names no file, so nothing would be kept; set {ADDRESS} to sqlite:///mlflow.db')

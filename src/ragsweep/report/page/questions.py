@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import JUDGE, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.numbers import NOT_MEASURED, number
@@ -84,7 +85,7 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
             break
         texts.append(text)
     missing = len(list(names)) - len(texts)
-    return texts, f"The texts of {missing:,} chunks are left out, to keep the page small." if missing else ""
+    return texts, f"The texts of {counted(missing, 'chunk')} are left out, to keep the page small." if missing else ""
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _check(result: Result, metric: str) -> None:
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:
-    """Return a result's scores of these questions; NaN if missing."""
+    """Return a result's scores for these questions; NaN where missing."""
     asked, column = questions["question_id"], questions[metric]
     if list(asked) == ids:
         return column
@@ -98,7 +98,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
         results: The configs.
         metric: The metric's name.
         ids: The questions.
-        scores: The metric's scores (configs, questions), NaN if missing; modified in place.
+        scores: The metric's scores (configs, questions), NaN where missing; modified in place.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
     worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan

@@ -76,7 +76,7 @@ def sweep_content(
 
 
 def _notes(summary: SweepSummary) -> Iterator[Statement]:
-    """Yield the notes of a race or a search, and of its finalists."""
+    """Yield notes on a sweep: its race, Pareto front, finalists and holdout gap, and why a search stopped."""
     yield from race_lines(summary.results)
     yield from front_lines(summary.front, summary.objectives, len(summary.results))
     yield from failure_lines(summary.finalists.failures).items

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import Metric, weights_of
 from ragsweep.evaluation.experiment import Experiment
@@ -99,7 +100,7 @@ class SweepRace:
             records.drop(job, replace(known[job], run=replace(run, state=DROPPED, race=facts)))
         rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
         total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
-        records.report(f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")
+        records.report(f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}")
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:

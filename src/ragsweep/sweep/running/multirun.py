@@ -67,7 +67,7 @@ class Multirun:
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep's key, a hash of its configs, its tracker and its race, and the sweep's new record."""
+        """Return the sweep's key (a hash of its configs, tracker and race) and its new record."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
         jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)

@@ -158,7 +158,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column other than ``question_id`` has texts, by its first value that is not None."""
+    """Return whether a column other than ``question_id`` has strings or mappings, by its first value except None."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)

@@ -66,9 +66,9 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List, for each choice, the overrides that combine it with the richest choice of every other parameter.
+    """For each choice, list the overrides that combine it with every other parameter's choice with the most stages.
 
-    The richest choice is the one with the most stages. Overrides that ``experiments`` already have are omitted.
+    Overrides that ``experiments`` already have are omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
