@@ -101,7 +101,7 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
     best = changed(fused, questions=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
     came = summarise_sweep(ledger := kept(tmp_path, one_metric("a", [0.0] * 52), best), ledger.records("sweep"))
-    said = "On category how_to (12 questions) "
+    said = "In category how_to (12 questions), "
     assert any(said in line for line in printed(came))
     assert said in describe(came)
 

@@ -127,7 +127,7 @@ def test_a_group_without_an_option_is_refused(line: str) -> None:
 
 
 def test_an_experiment_needs_a_plus() -> None:
-    with pytest.raises(ConfigError, match=r"conf/experiment/x\.yaml is added by \+experiment=x"):
+    with pytest.raises(ConfigError, match=r"to add conf/experiment/x\.yaml, write \+experiment=x"):
         read(["experiment=x"], multirun=False)
 
 
