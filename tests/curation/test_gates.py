@@ -211,7 +211,10 @@ def test_rejected_entries_are_counted_and_change_no_gate() -> None:
 
 def test_a_set_without_answers_says_so() -> None:
     (found,) = judge_gates(Subject([], whole().corpus), {"G1-2": RULES["G1-2"]})
-    assert (found.verdict, found.note) == (NOT_MEASURED, "no question has an answer")
+    assert (found.verdict, found.note) == (
+        NOT_MEASURED,
+        "no answerable question has a right answer; add reference to entries, or use profile=hand",
+    )
 
 
 def test_what_was_not_measured_has_not_passed() -> None:

@@ -1,11 +1,16 @@
 """A setting of a config that means nothing is an error that names the key."""
 
 import math
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.identity import BuiltPart
+from ragsweep.core.types import Dataset
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.sweep.composing.compose import main_config
 from ragsweep.sweep.composing.settings import (
@@ -15,6 +20,7 @@ from ragsweep.sweep.composing.settings import (
     check_form,
     check_labels_measured,
     check_shown,
+    checked_metrics,
     read_sweep_labels,
 )
 from support.commands import composed
@@ -86,6 +92,13 @@ def test_a_setting_that_is_missing_or_of_another_form_is_an_error(override: str,
         check_form(composed(override).values, main_config())
     assert str(raised.value).startswith(fault)
     check_form(composed("budget=null", "+team=search").values, main_config())
+
+
+@pytest.mark.parametrize("name", ["recall@5", "", "/recall", "a//b", "a b#1"])
+def test_name_that_mlflow_rejects_is_an_error(name: str) -> None:
+    metric = cast(BuiltPart, SimpleNamespace(value=SimpleNamespace(name=name)))
+    with pytest.raises(ConfigError, match=f'^metrics: MLflow may reject "{re.escape(name)}" as the name of a metric'):
+        checked_metrics([metric], {}, cast(Dataset, None))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The protocols of metrics, including judged ones, and of parts that estimate their costs."""
 
+import re
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -53,6 +54,8 @@ class CachingMetric(Protocol):
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
                    "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
 """All possible requirements of a metric; see Metric."""
+METRIC_NAME = re.compile(r"\w[\w.\- :]*(/\w[\w.\- :]*)*")
+"""The form of a metric's name; MLflow rejects most others."""
 
 
 class Metric(HasTraits, Protocol):

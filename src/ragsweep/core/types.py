@@ -47,7 +47,15 @@ from ragsweep.core.data import (
     effective_number,
     weights_of,
 )
-from ragsweep.core.metric_types import NEEDS, CachingMetric, CostEstimator, JudgedMetric, Metric, ReplyCache
+from ragsweep.core.metric_types import (
+    METRIC_NAME,
+    NEEDS,
+    CachingMetric,
+    CostEstimator,
+    JudgedMetric,
+    Metric,
+    ReplyCache,
+)
 from ragsweep.core.traits import HasTraits, PartTraits
 
 # --- protocols of parts ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core import missing as reasons_of_core
 from ragsweep.core.types import (
+    METRIC_NAME,
     NEEDS,
     Chunks,
     Corpus,
@@ -87,10 +88,10 @@ class MetricContract(Contract):
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """Check needs, unit, direction, bounds, quantile, and the name, which MLflow must accept."""
+        """Check needs, unit, direction, bounds, quantile, and the form of the name (``METRIC_NAME``)."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "the metric has an empty name; set name in its class"
-        assert set("@[]{}").isdisjoint(self.metric.name)
+        assert METRIC_NAME.fullmatch(self.metric.name), "MLflow may reject the name; use letters, digits and _"
         assert isinstance(self.metric.needs, tuple)
         assert set(self.metric.needs) <= NEEDS, f"needs may only contain {', '.join(sorted(NEEDS))}"
         assert isinstance(self.metric.unit, str)

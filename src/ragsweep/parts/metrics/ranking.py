@@ -1,9 +1,11 @@
-"""Metrics of the ranking, regardless of ``top_k``; with one chunk per document, they equal trec_eval's metrics.
+"""Metrics of the ranking, regardless of ``top_k``.
 
-See https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c and
-m_map.c. There are two differences. Pieces of evidence are relevant, not chunks, so that no denominator depends on the
-chunking; and a question without relevant evidence is not scored, whereas trec_eval scores it 0. AnnRecall and
-AnnEvidenceLost, which trec_eval lacks, compare an approximate index with exact search of the same vectors.
+All except F1, exponential nDCG and the Ann metrics follow trec_eval (https://github.com/usnistgov/trec_eval, files
+m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c and m_map.c), and equal it if each document is one chunk
+with at most one piece of evidence. There are two differences. Pieces of evidence are relevant, not chunks, so that no
+denominator depends on the chunking; and a question without relevant evidence is not scored, whereas trec_eval scores
+it 0. AnnRecall and AnnEvidenceLost, which trec_eval lacks, compare an approximate index with exact search of the same
+vectors.
 """
 
 from collections.abc import Callable, Mapping

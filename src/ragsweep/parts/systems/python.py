@@ -120,10 +120,9 @@ class Python:
         if returned is None or isinstance(returned, str):
             return to_response(Returned(returned), self.refusals, Usage(1), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
-            needed = "answer (unless system.answers=false) and any" if self.answers else "any of answer"
-            raise ValueError(
-                f"it must return a text, or a mapping with {needed} of {', '.join(KEYS[1:])}, got {returned!r:.60}"
-            )
+            needed = "answer (unless system.answers=false) and " if self.answers else ""
+            keys = ", ".join(KEYS[1:] if self.answers else KEYS)
+            raise ValueError(f"it must return a text, or a mapping with {needed}any of {keys}, got {returned!r:.60}")
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))
         return to_response(found, self.refusals, Usage(1, tokens_in, tokens_out), self.thoughts)

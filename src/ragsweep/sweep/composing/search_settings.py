@@ -35,7 +35,7 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides, without those in the name of the search, which all trials share.
+    """Name a trial by its overrides; omit those that all trials share, which are in the search's name.
 
     ``groups`` are the config groups, and ``searched`` the parameters of the space.
     """

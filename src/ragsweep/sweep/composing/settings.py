@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.secrets import mask_text
-from ragsweep.core.types import Dataset, Metric
+from ragsweep.core.types import METRIC_NAME, Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
@@ -116,7 +116,8 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(
-            f"judge.labels: no labelled metric ({', '.join(named)}) is measured{nearest(named[0], metrics)}"
+            f"judge.labels: no labelled metric ({', '.join(named)}) is measured; add one, such as by metrics=ragas, or"
+            f" omit judge.labels{nearest(named[0], metrics)}"
         )
     ends = {name: metrics[name].bounds for name in named if name in metrics}
     check_scale(
@@ -159,6 +160,10 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     for part in built:
         if part.value.name in metrics:
             raise ConfigError(f'metrics: "{part.value.name}" is defined twice; remove one with ~metrics.KEY')
+        if not METRIC_NAME.fullmatch(part.value.name):
+            raise ConfigError(
+                f'metrics: MLflow may reject "{part.value.name}" as the name of a metric; use letters, digits and _'
+            )
         if mask_text(part.value.name) != part.value.name:
             raise ConfigError(
                 "metrics: the name of a metric contains a secret, and names are stored; rename the metric"
