@@ -46,9 +46,7 @@ def _strata(subject: Subject) -> Measured:
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
-        raise NotMeasured(
-            "no entry has classification.stratum, or evidence in a document of the corpus"
-        )
+        raise NotMeasured("no entry has classification.stratum, or evidence in a document of the corpus")
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 
 
@@ -74,9 +72,7 @@ def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         raise NotMeasured(NO_CORPUS)
     if not any(map(references, subject.answerable)):
-        raise NotMeasured(
-            "no answerable question has a right answer; add reference to entries, or use profile=hand"
-        )
+        raise NotMeasured("no answerable question has a right answer; add reference to entries, or use profile=hand")
     judged, literal = [], 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}
     for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
