@@ -150,7 +150,7 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 
     most = _satterthwaite(_Model.of(np.array(kinds), np.array(counts), 0.0))
     model = _Model.of(np.array(kinds), np.array(counts), correlation)
-    end = 4.0  # more than TAIL of any t distribution, and of the normal, is beyond half of it
+    end = 1.0
     while _exceeds(model, end) > TAIL:
         end *= 2
     critical = _root(lambda value: _exceeds(model, value) - TAIL, end / 2, end)
