@@ -100,9 +100,10 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
         raise ConfigError(f"the package {package} is not installed; pip install {requirement}")
     files = [Path(spec.submodule_search_locations[0]) / name for name in digests]
     for path, (name, expected) in zip(files, digests.items(), strict=True):
-        found = f"has SHA-256 {file_digest(path)}, but must have {expected}" if path.is_file() else "is missing"
-        if not found.startswith(f"has SHA-256 {expected}"):
-            raise ConfigError(f"{name} of the package {package} {found}; pip install --force-reinstall {requirement}")
+        digest = file_digest(path) if path.is_file() else ""
+        if digest != expected:
+            fault = f"has SHA-256 {digest}, but must have {expected}" if digest else "is missing"
+            raise ConfigError(f"{name} of the package {package} {fault}; pip install --force-reinstall {requirement}")
     return files
 
 

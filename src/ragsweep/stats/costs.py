@@ -51,7 +51,7 @@ class ConfigCosts:
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether a row costs at least a tenth less than another, and is shown to cost less.
 
-        A mean is tested question by question. If that is impossible, as for a quantile of latencies, the values must
+        A mean is tested question by question; False if either config has too few scores. Quantiles of latencies must
         differ by more than the machine's drift explains.
         """
         values = self.values[name]
