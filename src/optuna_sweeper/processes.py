@@ -92,7 +92,7 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def beat(self) -> None:
-        """Renew the claims of this process, for other machines."""
+        """Renew the claims of this process, so that other processes can see that it is alive."""
 
     def start(self) -> bool:
         """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if already running."""

@@ -121,7 +121,7 @@ class Space:
         ]
 
     def count_points(self, most: int) -> int:
-        """Count the points, up to ``most``; a continuous or logarithmic parameter alone makes ``most``."""
+        """Count the points, up to ``most``; return ``most`` if any parameter is continuous or logarithmic."""
         if any(parameter.domain.listed() is None for parameter in self.parameters):
             return most
         return sum(1 for _ in islice(self.points(), most))

@@ -230,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; ``lost``: whether a worker died, so that the attempts count."""
+        """Re-enqueue the trials that this process owns; if a worker died (``lost``), this attempt counts."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -2,8 +2,11 @@
 
 import json
 import math
+import os
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +25,7 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.noninferiority import sequential_gate
 from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from support.commands import user_environment, write_dataset
 from support.results import FACTS, changed, changed_table, drawn, record, refuse, scored, table_rows
 
 ROOT = Path(__file__).parent.parent.parent
@@ -262,6 +266,24 @@ def test_the_workflow_of_the_documentation_runs_on_changes_and_its_commands_exis
             assert read(words[2:]).conditions
         if words[1] == "run":
             compose_jobs(read_command([word for word in words[2:] if "=" in word and "$" not in word], False))
+
+
+def test_the_workflow_of_the_documentation_gives_the_gate_both_configs(tmp_path: Path) -> None:
+    config = [*write_dataset(tmp_path), "metrics=retrieval"]
+    (tmp_path / "config.args").write_text(" ".join(config))
+    repository = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for words in ("init -q", "add .", "commit -qm x", "update-ref refs/remotes/origin/main @"):
+        subprocess.run([*repository, *words.split()], cwd=tmp_path, check=True)
+    (tmp_path / "config.args").write_text(" ".join([*config, "top_k=1"]))
+    (step,) = (one for one in workflow()["jobs"]["gate"]["steps"] if one.get("name") == "run both configs")
+    told = {"GITHUB_ENV": f"{tmp_path / 'env'}", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "1",
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}  # fmt: skip
+    script = ["bash", "-eo", "pipefail", "-c", step["run"]]
+    subprocess.run(script, cwd=tmp_path, env=user_environment(**told), check=True)
+    runs = dict(line.split("=") for line in (tmp_path / "env").read_text().splitlines())
+    options = ["--baseline", runs["baseline"], "--candidate", runs["candidate"], "--path", str(tmp_path / ".ragsweep")]
+    status, found, _ = decided(tmp_path, *options, "--margin", "context_tokens=0")
+    assert (status, found["factors"]) == (3, [{"name": "top_k", "before": "5", "after": "1"}])
 
 
 def test_questions_that_the_candidate_dropped_count_as_its_worst_case(tmp_path: Path) -> None:

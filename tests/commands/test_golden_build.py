@@ -128,6 +128,7 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
         (["corpus=pages", "out=set", "strata.shares=3"], "strata.shares: must be a list of numbers"),
         (["corpus=pages", "out=set", "strata.shares=[1, 0]", "embedder=hashing"], "shares: is 0 for every priority"),
         (["corpus=pages", "out=set", "strata.cap=x"], "cap: must be a number of at least 0, such as .5, got 'x'"),
+        (["corpus=pages", "out=set", "strata.cap=true"], "cap: must be a number of at least 0, such as .5, got True"),
         (["corpus=pages", "out=set", "strata.by=clusters", "strata.clusters=0"], "strata.clusters: must be a whole"),
         (["corpus=pages", "out=set", "minimums.nonsensical=x"], "minimums.nonsensical: must be a whole number"),
         (["corpus=pages", "out=set", "mix=[general]"], "mix: no mix ['general']"),

@@ -122,7 +122,7 @@ def test_missing_file_and_folder_and_broken_archive_are_faults(tmp_path: Path) -
     assert missing_fault.startswith(f"{missing}: no such file")
     assert folder_fault == f"{tmp_path}: is a folder where a file is required"
     assert broken_fault.startswith(f"{broken}: cannot be read: not a gzipped file")
-    assert cut_fault.startswith(f"{cut}: is cut off, or ")
+    assert cut_fault.startswith(f"{cut}: is truncated (copy it again), or ")
 
 
 def row(values: dict[str, object]) -> tuple[Row, Faults]:

@@ -60,6 +60,8 @@ def test_drop_compares_with_a_reference_and_judges_nothing_without_one() -> None
     assert Drop(0.2, reference=0.5).evaluate(measured(0.4)).verdict == "pass"
     assert Drop(0.2, reference=0.5).evaluate(measured(0.39)).verdict == "warn"
     assert Drop(0.2).evaluate(measured(0.1)).verdict == "not judged"
+    assert Drop(0.2, reference=0.5).evaluate(measured(0.6, better=False)).verdict == "pass"
+    assert Drop(0.2, reference=0.5).evaluate(measured(0.61, better=False)).verdict == "warn"
 
 
 def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:

@@ -1,6 +1,7 @@
 """Configs race: the worse ones are dropped, and what is saved is counted by the server that was not called."""
 
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -17,10 +18,12 @@ import pytest
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
+from ragsweep.parts.metrics import ContextRecall
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
+from ragsweep.sweep.races import BettingRace
 from support import nightly
 from support.commands import ROOT, read, runs
 from support.servers import forked
@@ -243,6 +246,14 @@ def test_where_nothing_is_asked_nothing_is_raced(
     said = capsys.readouterr().out
     assert "a race would save nothing" in said
     assert "dropped" not in said
+
+
+def test_a_metric_without_finite_bounds_is_refused_as_one_without_bounds() -> None:
+    rule, metric = BettingRace(), ContextRecall()
+    assert rule.betting(metric).spread == 1
+    metric.bounds = (0.0, math.inf)
+    with pytest.raises(ConfigError, match="has no bounds, so it cannot be raced"):
+        rule.betting(metric)
 
 
 TWO = "llm.model=good,bad"

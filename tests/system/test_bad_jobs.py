@@ -18,7 +18,7 @@ SAID = {
     "raises": "ValueError: no luck today",
     "exits": "SystemExit: 3",
     "killed": "its process died 3 times: killed, or out of memory",
-    "hangs": "TimeoutError: exceeded timeout=",
+    "hangs": "TimeoutError: not finished within ",
     "memory": "MemoryError: Unable to allocate",
 }
 LAUNCHERS = {

@@ -169,7 +169,7 @@ def _listed(file: str, result: Result) -> list[str]:
     if not (listed := marked_questions(result)):
         fact = f"no question has labels.{CRITICAL} true"
         raise InputError(
-            f"--questions: {fact}; list ids with --questions FILE, or mark some and run both configs again"
+            f"--questions: {fact}; list ids with --questions FILE, or mark some and run all these configs again"
         )
     return listed
 

@@ -172,13 +172,13 @@ def _clusters_text(one: Planned, design: Design) -> str:
     """Describe how many independent questions the planned ones count as in one metric."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
-        return f"{one.metric}: one question per source document (two would correlate by {amount(correlation)})"
+        return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"
     count = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (
-        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
+        f"{one.metric}: differences within a source document correlate at {amount(correlation)}, so these questions"
         f" count as {count:,.0f} independent ones; one question per document would show {alone}"
     )

@@ -57,7 +57,9 @@ class _Deadline:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.over:
-            raise TimeoutError(f"exceeded timeout={self.seconds:g} s")
+            raise TimeoutError(
+                f"not finished within {self.seconds:g} s; raise timeout, or set timeout=null for no limit"
+            )
 
 
 @contextmanager

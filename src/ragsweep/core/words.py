@@ -104,7 +104,7 @@ def without_soft_hyphens(text: str) -> str:
 
 
 def search_form(text: str) -> str:
-    """Return the text's form for search; its words are the matches of ``pattern("search")``.
+    """Return the text's form for search; its words are the matches of ``pattern("term")``.
 
     Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), and soft hyphens and invisible
     characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's CJKAnalyzer. ASCII

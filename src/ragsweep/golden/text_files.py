@@ -196,7 +196,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if status.st_size >= _SIZE_BYTES:  # a gzip file, even most zip bombs, ends with its true unzipped size
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
-                raise ValueError(f"is cut off, or {BOMB}")
+                raise ValueError(f"is truncated (copy it again), or {BOMB}")
             file.seek(0)
         with gzip.open(file) as unzipped:
             yield cast(BinaryIO, unzipped), most

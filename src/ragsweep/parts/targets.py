@@ -81,14 +81,14 @@ class Target:
 
 @dataclass(eq=False)
 class Drop:
-    """Warn if a metric drops too far below a reference, such as a value observed in production.
+    """Warn if a metric gets too much worse than a reference, such as a value observed in production.
 
-    It is meant for metrics for which a lower value is, or may be, worse.
+    Worse is lower, or higher for a metric of which lower values are better.
 
     Args:
-        share: The permitted drop as a proportion of the reference, above 0 and below 1.
+        share: The permitted change for the worse as a proportion of the reference, above 0 and below 1.
         reference: The value to compare with; None: no evaluation.
-        action: Suggested action after a drop.
+        action: Suggested action after such a change.
     """
 
     share: float
@@ -101,11 +101,12 @@ class Drop:
             raise ConfigError(f"share must be above 0 and below 1, got {self.share:g}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Return a warning if the metric is below the lowest permitted value; "not judged" without a reference."""
+        """Return a warning if the metric is beyond the worst permitted value; "not judged" without a reference."""
         if self.reference is None:
             return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
-        lowest = self.reference - self.share * abs(self.reference)
-        return Target(lowest, warn=True, action=self.action).evaluate(summary)
+        change = self.share * abs(self.reference)
+        worst = self.reference + (change if summary.higher_is_better is False else -change)
+        return Target(worst, warn=True, action=self.action).evaluate(summary)
 
 
 def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:

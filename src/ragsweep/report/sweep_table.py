@@ -94,9 +94,10 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. If the table is too wide, all headings are shortened. Then intervals, and then whole columns of metrics,
-    are omitted from the last metric to the first; the objectives and the deciding metric keep both. Columns about
-    answers are omitted late, and those of judged metrics last. Finally, one column joins the parameters.
+    have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
+    whole columns of metrics, are omitted from the last metric to the first; the objectives and the deciding metric keep
+    both. Columns about answers are omitted late, and those of judged metrics last. Finally, one column joins the
+    parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

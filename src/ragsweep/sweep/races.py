@@ -1,5 +1,6 @@
 """The race rules that a config may name: the options of ``hydra/sweeper/race``."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -25,12 +26,12 @@ class BettingRace:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric; raises ConfigError for a metric without bounds or an invalid margin or level.
+        """Return the rule for a metric; raises ConfigError without finite bounds, and for an invalid margin or level.
 
         ``heaviest`` is the largest weight of a question, which scales the range of weighted scores.
         """
         low, high = metric.bounds
-        if low is None or high is None:
+        if low is None or high is None or not math.isfinite(high - low):
             raise ConfigError(f"{WHERE}: {metric.name} has no bounds, so it cannot be raced; choose another objective")
         rule = Betting(self.margin, self.level, high - low, bool(metric.higher_is_better))
         try:

@@ -108,7 +108,7 @@ def _keywords(draft: Draft) -> list[str]:
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return other documents than the question's own: by the best chunks of BM25 or, without any, of its stratum."""
+    """Return documents other than the question's own: those of BM25's best chunks, else those of the same stratum."""
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
     if right.issuperset(documents):

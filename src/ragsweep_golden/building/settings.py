@@ -74,11 +74,11 @@ def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> Non
     counts = {"strata.clusters": strata["clusters"], "strata.fewest": strata["fewest"]}
     for key, given in {**counts, **{f"minimums.{name}": given for name, given in minimums.items()}}.items():
         least = 1 if key == "strata.clusters" and strata["by"] == "clusters" else 0
-        if not isinstance(given, int) or given < least:
+        if isinstance(given, bool) or not isinstance(given, int) or given < least:
             raise ConfigError(f"{key}: must be a whole number of at least {least}, got {given!r}")
     shares = strata["shares"] if isinstance(strata["shares"], list) else [None]
     for key, given in [("strata.cap", strata["cap"]), *(("strata.shares", share) for share in shares)]:
-        if not isinstance(given, int | float) or given < 0:
+        if isinstance(given, bool) or not isinstance(given, int | float) or given < 0:
             kind, such = {"strata.cap": ("a number", ".5"), "strata.shares": ("a list of numbers", "[.4, .45, .15]")}[
                 key
             ]

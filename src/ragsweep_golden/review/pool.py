@@ -35,7 +35,7 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 
     If the passage were relevant (grade 1), the question's nDCG would change for each config; the impact is the largest
     change minus the smallest, an upper bound on the change of the difference of two configs. The passage of an unjudged
-    chunk is the sentence that shares most words with the question, so a sentence that occurs in chunks of several
+    chunk is its sentence that shares the most words with the question, so a sentence that occurs in chunks of several
     chunkers is judged once. The longest list of chunks sets the cutoff of nDCG.
     """
     depth = max(map(len, found.values()), default=0)

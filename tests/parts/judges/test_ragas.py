@@ -185,6 +185,11 @@ def test_claims_of_neither_text_are_no_score() -> None:
     assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
 
 
+def test_a_beta_that_gives_no_f_score_is_refused() -> None:
+    with pytest.raises(ConfigError, match="beta must be above 0, got 0"):
+        RagasFactualCorrectness(OpenAIJudge("http://localhost:1", "none"), beta=0)
+
+
 def test_a_model_that_takes_no_temperature_and_no_limit_gets_neither(server: LlmServer) -> None:
     metric = RagasAnswerRelevancy(judge_at(server, temperature=None, max_tokens=None))
     metric.check()

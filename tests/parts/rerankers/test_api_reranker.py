@@ -96,7 +96,10 @@ GOOD = {"index": 0, "relevance_score": 0.5}
         (results(GOOD), "1 results for 2 texts"),
         (results(GOOD, GOOD), "2 results for 2 texts, or not one for each"),
         (results(GOOD, {"index": True, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": 1, "relevance_score": float("nan")}), "a score of nan, which is not a finite number"),
+        (
+            results(GOOD, {"index": 1, "relevance_score": float("nan")}),
+            "a score of nan, which is not a finite 32-bit number",
+        ),
         (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score of 1e\+300"),
         (results(GOOD, {"index": 1, "relevance_score": True}), "a score of True"),
     ],

@@ -212,6 +212,8 @@ class RagasFactualCorrectness(RagasMetric):
         atomicity: Literal["low", "high"] = "low",
         coverage: Literal["low", "high"] = "low",
     ) -> None:
+        if not beta > 0:
+            raise ConfigError(f"beta must be above 0, got {beta}")
         super().__init__(judge)
         self.chats = 2 if mode == "precision" else 4
         self.options = {"mode": mode, "beta": float(beta), "atomicity": atomicity, "coverage": coverage}

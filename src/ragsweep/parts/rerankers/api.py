@@ -46,7 +46,7 @@ class ApiReranker(ServiceSettings):
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call. Raises ConfigError for a number out of range."""
+        """Set up the service; makes no call. Raises ConfigError for invalid settings of the order."""
         self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
@@ -91,7 +91,7 @@ def read(answer: Any, texts: int) -> list[float]:
         raise ValueError(f"{len(results)} results for {texts} texts, or not one for each")
     for _, score in results:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
-            raise ValueError(f"a score of {score!r}, which is not a finite number")
+            raise ValueError(f"a score of {score!r}, which is not a finite 32-bit number")
     return [float(score) for _, score in sorted(results)]
 
 

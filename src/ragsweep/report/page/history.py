@@ -1,4 +1,4 @@
-"""The page across sweeps: the golden sets, the best config of each sweep, and the changes between sweeps."""
+"""The page that compares sweeps over time: golden sets, the best config of each sweep, and the changes between them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ CHANGED = "What differs between the best config of a sweep and that of the sweep
 
 
 def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
-    """Build the document of the page across sweeps; ``sweeps`` must be sorted, oldest first."""
+    """Build the document of the page that compares sweeps over time; ``sweeps`` must be sorted, oldest first."""
     asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions, []).append(one)

@@ -27,7 +27,8 @@ def read_overrides(declared: object) -> list[str] | None:
         lines = shlex.split(declared)
         several = [line for line in lines if parse(line).is_sweep_override()]
     except (ValueError, HydraException) as fault:
-        raise ConfigError(f"{BASELINE}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
+        fact = f"cannot read {declared!r}: {str(fault).splitlines()[0]}"
+        raise ConfigError(f"{BASELINE}: {fact}; write KEY=VALUE, separated by spaces, and quote other values") from None
     if several:
         raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}; give one value")
     return lines

@@ -109,7 +109,8 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
         try:
             override = parse(expand_glob(line, options) if options else line)
         except HydraException as fault:
-            raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
+            way = "write KEY=VALUE, and quote a value that is not to be parsed"
+            raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}; {way}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise HydraException(
                 f'{start}"{line}": a grid accepts choices and ranges, but no intervals; write range(START,STOP), or'

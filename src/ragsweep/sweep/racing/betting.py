@@ -120,7 +120,8 @@ class Betting:
 
     def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
         if groups is not None and len(groups) < values.shape[1]:
-            raise InputError(f"got clusters of {len(groups)} questions, but scores of {values.shape[1]}")
+            fact = f"has the clusters of {len(groups)} questions, but there are scores of {values.shape[1]}"
+            raise InputError(f"groups: {fact}; give the cluster of every question")
         apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
         widest = float(apart.max(initial=0.0))
         if widest > self.spread * (1 + 1e-9):
