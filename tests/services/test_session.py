@@ -131,7 +131,7 @@ def test_threads_run_batches_of_their_own() -> None:
 def test_timeout_of_a_config_is_not_taken_for_that_of_a_call() -> None:
     with LlmServer(faults={"hang": 1}, hang=60) as server:
         made = Endpoint(server.base_url, "m", timeout=50)
-        with pytest.raises(TimeoutError, match="within 0.2 s; raise timeout"), deadline(0.2):
+        with pytest.raises(TimeoutError, match=r"within 0\.2 s; raise timeout"), deadline(0.2):
             made.each(range(3), lambda n: chat(made, n), lambda *_: None)
 
 
