@@ -53,6 +53,16 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert found.may_be_best.tolist() == [True, True]
 
 
+def test_equal_gains_of_every_labelled_question_are_certain() -> None:
+    scores = np.linspace(0.25, 0.5, COUNT)
+    results = [answered("a", [f"a{n}" for n in range(COUNT)], scores.tolist()),
+               answered("b", [f"b{n}" for n in range(COUNT)], (scores + 0.25).tolist())]  # fmt: skip
+    labels = [label(n, float(value) + gain, name) for name, gain in (("a", 0.0), ("b", 0.25))
+              for n, value in enumerate(scores)]  # fmt: skip
+    found = corrected(results, labels)
+    assert (found.choice.row, found.choice.baseline.probability) == (1, 1)
+
+
 def test_corrected_differences_decide_among_three_and_their_intervals_are_wider() -> None:
     results, labels = three(0.4)
     found = corrected(results, labels)

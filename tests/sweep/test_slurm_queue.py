@@ -79,6 +79,11 @@ def test_command_of_slurm_that_does_not_end_is_given_up(
     assert not queue.is_done("7_0")
 
 
+def test_command_of_slurm_that_is_missing_ends_no_job(queue: SlurmQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert not queue.is_done("7_0")
+
+
 def test_job_that_is_queued_again_has_not_ended(queue: SlurmQueue, listed: Listed) -> None:
     listed("7_0 NODE_FAIL\n7_1 RUNNING\n")
     assert queue.is_done("7_0")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.errors import TrackingError
+from ragsweep.core.errors import ConfigError, TrackingError
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.results import Result
 from ragsweep.parts.tracking import NoTracking
@@ -58,6 +58,20 @@ def test_each_config_is_composed_once(swept: list[str], typed: list[str], monkey
     names = [frozenset(result.run.overrides) for result in results]
     ends = [name for name in names if swept is SEARCH and {"top_k=1", "top_k=39"} & name]
     assert {composed[name] for name in names if name not in ends} == {1}
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ("timeout=5,-1", "timeout: must be a number above 0"),
+        ("finalists=5,-3", "finalists: must be a whole number"),
+        ("finalists=1,2", "finalists: cannot differ within a sweep"),
+        ("max_failures=1,2", "max_failures: cannot differ within a sweep"),
+    ],
+)
+def test_a_setting_of_the_command_is_checked_in_every_config(override: str, fault: str, typed: list[str]) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        run(*typed, override, "plan=true")
 
 
 def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed: list[str]) -> None:

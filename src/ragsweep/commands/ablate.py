@@ -20,10 +20,11 @@ from ragsweep.sweep.composing.command import Command, choices, compose_jobs, rea
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
 from ragsweep.sweep.running.session import Session, open_session
 
-_ABOUT = """Rerun a config with one change at a time: each part is replaced by its options that need no further model,
-and each number by its neighbouring values. This is a sweep like any other: the same command resumes it, and RUN's
-config comes first. At the end the changes are ranked by effect, with simultaneous intervals. Changes that are invalid
-or change no result are omitted. The cases are written to sweeps/ablate_RUN.yaml, which can be edited."""
+_ABOUT = """Rerun a config with one change at a time: the retriever, reranker, chunker and prompt are replaced by
+options that need no further model, and each number by its neighbouring values. This is a sweep like any other: the same
+command resumes it, and RUN's config comes first. At the end the changes are ranked by effect, with simultaneous
+intervals. Changes that are invalid or change no result are omitted. The cases are written to sweeps/ablate_RUN.yaml,
+which can be edited."""
 
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
 """Operational keys, which do not change results."""

@@ -65,7 +65,9 @@ class CorrectedMeans:
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is above that of ``other``; NaN with too few labels."""
         gain, error = self._difference(row, other)
-        return math.nan if math.isnan(error) else float(NormalDist().cdf(gain / error)) if error else 0.5
+        if not error:  # every label shows the same gain
+            return 0.5 + 0.5 * float(np.sign(gain))
+        return float(NormalDist().cdf(gain / error))
 
     def expected_gain(self, row: int, other: int) -> float:
         """Return the expected lead of ``row`` over ``other``."""

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 
+OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan", "progress")
+"""Settings that all jobs of a command share."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A checked command, ready to run: its experiments, plan and race, and the facts to show before the first job."""
@@ -60,9 +64,8 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
     """
     for values in configs:
         check_form(values, main_config())
-    check_command(configs[0])
-    # All jobs of a command share one store, one tracker and one executor.
-    for key in ("store", "tracking", "compute"):
+        check_command(values)
+    for key in OF_COMMAND:
         if any(values[key] != configs[0][key] for values in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep; run one command for each value")
     check_compute(configs[0]["compute"], command.in_process or not command.multirun)

@@ -1,13 +1,16 @@
 """The sections on lost evidence and on fusion: they state what ``stats`` found, in every part of the page."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
 from ragsweep.core.results import Result
+from ragsweep.report.page import loss_charts
 from ragsweep.report.page_texts import PageTexts
+from ragsweep.stats.fusion_audit import fusion_audit
 from support import pages
 from support.pages import COUNT, config, figures, painted, section, source
 from support.results import changed, changed_table
@@ -62,6 +65,14 @@ def test_a_hybrid_stands_beside_its_legs() -> None:
     assert rows["#2", "all", "a"][-1] == "shown better"
     assert rows["#2", "all", "b"][6].startswith("-.200")
     assert [row[1:] for row in unique["rows"]][:2] == [["a", "9", "9"], ["b", "9", "0"]]
+
+
+def test_every_leg_of_a_hybrid_is_shown() -> None:
+    audit = fusion_audit(traced(config(0.0, 1)))
+    assert audit is not None
+    each = tuple(replace(audit.differences[0], leg=leg) for leg in "abcde")
+    figure = loss_charts.legs(replace(audit, legs=dict.fromkeys("abcde", 0.5), differences=each, slices=()))
+    assert [trace["name"][:1] for trace in figure["data"][:5]] == list("abcde")
 
 
 def test_hybrids_with_the_same_fused_ranking_stand_together() -> None:

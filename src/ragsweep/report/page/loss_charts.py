@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
@@ -98,7 +99,7 @@ def legs(audit: FusionAudit) -> Figure:
         for key, one in rows.items()
     }
     traces: list[Figure] = []
-    for leg, symbol in zip(audit.legs, LEG_SYMBOLS, strict=False):
+    for leg, symbol in zip(audit.legs, cycle(LEG_SYMBOLS), strict=False):
         found = [one for one in parts if one.leg == leg]
         hover = [
             lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "") for one in found

@@ -64,7 +64,7 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
 
 
 def check_command(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an invalid setting of the whole command."""
+    """Raise ConfigError for an invalid operational setting."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
         raise ConfigError(f"finalists: must be a whole number of at least 0, got {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):

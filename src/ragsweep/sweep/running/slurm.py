@@ -97,10 +97,10 @@ class SlurmQueue:
 
 
 def _call(*command: str) -> str | None:
-    """Run a SLURM command and return its output; None on failure or timeout."""
+    """Run a SLURM command and return its output; None if it is missing, fails or exceeds its time."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:
+    except (OSError, subprocess.SubprocessError) as fault:
         _log.debug("%s", fault)
         return None
     return done.stdout
