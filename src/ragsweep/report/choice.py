@@ -72,7 +72,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield the configs that refuse all answerable questions, and whether they score higher than the choice.
+    """Yield the configs that refuse all answerable questions, and whether they score better than the choice.
 
     If the choice itself refuses all answerable questions, the only statement is about the choice.
     """

@@ -99,7 +99,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe up to `MOST_SLICES` configs that are better on average but worse in a slice, the choice first."""
+    """Describe up to `MOST_SLICES` reversals (a config better on average, but worse in a slice), the choice's first."""
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):

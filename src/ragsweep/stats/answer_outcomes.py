@@ -36,7 +36,8 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must agree in the keys of ``SAME``. Configs without such a counterpart, or without answers, are left out.
+    The two must agree in the keys of ``SAME``. Configs without such a counterpart, without answers, or without their
+    success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -63,7 +64,7 @@ def success_of(result: Result) -> Success:
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions, and of the unanswerable ones by type; empty without answers.
 
-    Questions with a failed answer, or without a known correct answer, count as unknown.
+    Questions with a failed answer, and answerable ones without a known correct answer, count as unknown.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []
@@ -77,7 +78,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Map the name of each config whose generator reports its confidence to the config's abstention curve."""
+    """Map the name of each config whose answers have supports and token F1 scores to its abstention curve."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FEWEST = 3
-"""Minimum surplus of questions that the hybrid loses for a leg's lead to be reported although chance may explain it."""
+"""Minimum surplus of lost over won questions for a leg's lead to be large (see ``LegComparison.notable``)."""
 LEAST = 0.1
-"""Minimum difference of means for a leg's lead to be reported although chance may explain it."""
+"""Minimum difference of means for a leg's lead to be large, and minimum mean of a leg that doubles its hybrid's."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg's lead over the hybrid is significant, or else large enough to be reported."""
+        """Whether the leg's lead over the hybrid is significant, large (``FEWEST``, ``LEAST``), or a factor of 2."""
         large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
         halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
         return self.worse or large or (halved and self.difference < 0)

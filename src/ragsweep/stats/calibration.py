@@ -130,7 +130,7 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 class Noise(NamedTuple):
-    """The differences between two judgements of the same questions; all but ``n`` are NaN for fewer than two."""
+    """The differences between two judgements of the same questions; all but ``n`` are NaN if ``n`` is below 2."""
 
     n: int  # questions with a score in both
     mean_difference: float

@@ -70,7 +70,7 @@ class Choice:
     """
 
     row: int | None
-    best: int  # the row with the highest expected mean of those that may be chosen; of all rows if none may
+    best: int  # the row with the best expected mean of those that may be chosen; of all rows if none may
     loss: float
     cost: str = ""
     baseline: Against | None = None  # None if none is declared, or if it is the choice

@@ -42,7 +42,7 @@ class Factor:
 
 
 COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
-"""The factor between configs that have equal settings but different addresses of their rankings."""
+"""The factor between configs whose rankings have equal settings and corpora but different addresses."""
 
 
 def changes_scores(parameter: str) -> bool:
@@ -123,7 +123,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Return the class that a config node names; "" if it names none, None if there is no such node."""
+    """Return the class that a config node names; "" if it names none, None if it is absent or not a mapping."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None

@@ -31,7 +31,7 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs if a baseline is declared, whose intervals may exclude the best in a further 2.5 % of sweeps."""
+"""Level of all pairs if a baseline is declared: its intervals may exclude the best in a further 2.5 % of sweeps."""
 
 
 def compare_configs(
@@ -41,13 +41,14 @@ def compare_configs(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep by the first objective, and by the other objectives and headline metrics.
+    """Compare the configs of a sweep by the first objective, and by further objectives, headline and judged metrics.
 
     ``baseline`` names the declared config in production, if any; else differences are against ``reference``, by default
-    the choice. A PARTIAL config is compared only by the metrics with enough scores (``coverage``). Configs that a race
-    dropped, that failed, or that have no scored question are left out; ``set_aside`` lists further excluded configs,
-    which are not in ``results``. If the objective is not a mean with a direction (a quantile, for example), or if fewer
-    than two configs have enough scores for it, the next comparable objective or headline metric replaces it.
+    the choice. Configs that a race dropped, that failed, or that have too few scores of the deciding metric
+    (``coverage``) are left out; ``set_aside`` lists further excluded configs, which are not in ``results``. Any other
+    metric with too few scores in a compared config is skipped. If the objective is not a mean with a direction (a
+    quantile, for example), or if fewer than two configs have enough scores for it, the next comparable metric replaces
+    it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]

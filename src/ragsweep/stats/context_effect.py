@@ -22,7 +22,7 @@ METRIC = "success_rate"
 KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""Requirements of metrics that do not score answers, and so cannot compare them with and without context."""
+"""Requirements that exclude a metric from comparing answers with and without context by default."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -61,7 +61,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The rule for a solved question: its score must be at least, or if lower is better at most, the threshold."""
+    """The rule for a solved question: its score must be at least the threshold or, if lower is better, at most."""
 
     metric: str = METRIC
     threshold: float = 0.5
@@ -79,8 +79,8 @@ SERVED = Success()
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Resolve the key ``success`` of a config, with defaults.
 
-    The default metric is the objective, if it has a direction and no unit, scores answers, and needs no context; else
-    ``METRIC``.
+    The default metric is the first objective, if it has a direction and no unit, scores answers, and needs neither
+    context nor a judge; else ``METRIC``.
 
     Raises:
         ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
@@ -159,7 +159,7 @@ def refuses_all(result: Result) -> int:
 def exact_mcnemar(helped: int, hurt: int) -> float:
     """Return the two-sided p-value of a difference of two paired shares, from the counts of pairs that differ.
 
-    By chance, half of the pairs that differ would go either way. So the p-value is twice the smaller tail of the
+    By chance, half of the pairs that differ would go each way. So the p-value is twice the smaller tail of the
     binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between
     correlated proportions", in its exact form). It is 1 if no pair differs.
     """

@@ -32,10 +32,10 @@ class Planned(NamedTuple):
 
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of a single comparison at which ``configs`` comparisons with one baseline hold together.
+    """Return the level of a single comparison at which several comparisons with one baseline hold together.
 
-    If at least two ``siblings`` (the configs of the same sweep) are complete, the level follows from the critical value
-    of their comparison instead, and ``configs`` has no effect.
+    ``configs`` is the number of comparisons. If at least two ``siblings`` (the configs of the same sweep) are complete,
+    the level follows from the critical value of their comparison instead, and ``configs`` has no effect.
     """
     whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
     if len(whole) < 2:

@@ -184,7 +184,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Return the smallest ratio at which number ``end`` of ``superiority`` is at most .5; 0 or infinity if none."""
+        """Find the least ratio where entry ``end`` of ``superiority`` is at most .5; 0 if always, infinity if never."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0
@@ -229,7 +229,7 @@ class Drift:
 
 
 def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
-    """Compare all quantities; the probability that any interval misses is at most ``alpha`` (Bonferroni).
+    """Compare all quantities; the probability that any interval misses the truth is at most ``alpha`` (Bonferroni).
 
     Quantities with too few independent questions on one side are open, and have no interval.
     """

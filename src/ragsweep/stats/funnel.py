@@ -46,7 +46,7 @@ class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
     ``recall`` is the recall at ``cutoff`` after the change, ``gain`` its increase; ``recovered`` and ``dropped`` count
-    the pieces of evidence that would enter and leave. ``bound``: the gain is an upper bound; actual configs may gain
+    the pieces of evidence that would be gained and lost. ``bound``: the gain is an upper bound; actual configs may gain
     less.
     """
 

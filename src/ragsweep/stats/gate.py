@@ -32,7 +32,7 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 EACH = "each"
-"""The label of a check question by question."""
+"""The label of a question-by-question check."""
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
@@ -76,12 +76,12 @@ class Check:
     interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
     the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
     judge's scores alone, and ``labels`` the number of labels of the config with the fewest. ``lost`` describes the
-    questions that do not pass a check question by question.
+    questions that do not pass a question-by-question check.
     """
 
     condition: Condition
     unit: str
-    label: str  # of the slice; "" for all questions, ``EACH`` for a check question by question
+    label: str  # of the slice; "" for all questions, ``EACH`` for a question-by-question check
     value: str
     found: noninferiority.Gate
     small: bool = False  # whether it is a slice of fewer than 20 questions

@@ -29,7 +29,7 @@ class Gap(NamedTuple):
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
-    """Return the lead of the best config on tune over the first config of the holdout, on both sets of questions.
+    """Return how far the config that is best on tune leads the first config of the holdout, on both sets of questions.
 
     Configs are matched by all parameters except ``partition``. Only configs measured on both sides count; the best of
     them on tune is the config that the search would have chosen. None if the best config is the first one itself, if

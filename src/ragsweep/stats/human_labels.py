@@ -66,7 +66,7 @@ class MatchedLabels:
     unused: Mapping[str, int]  # reason -> number of labels
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
-        """Return the labels of ``rows`` on the questions flagged by ``among`` (rows, questions); NaN elsewhere.
+        """Return the labels of ``rows`` on the questions flagged by ``among`` (questions,); NaN on other questions.
 
         Shared labels of a source count for a config only if all of the config's answers to the source's questions are
         labelled. Otherwise only answers that equal a labelled one would count, and these are not a random sample.

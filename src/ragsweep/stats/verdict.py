@@ -30,7 +30,7 @@ class Beliefs(Protocol):
         """The expected true means (configs,); higher is better."""
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is above that of ``other``."""
+        """Return the probability that the true mean of ``row`` is better than that of ``other``."""
 
     def expected_gain(self, row: int, other: int) -> float:
         """Return the expected lead of ``row`` over ``other``."""
@@ -65,7 +65,7 @@ class PairVerdict(NamedTuple):
 
 
 def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
-    """Return the verdict that follows from an interval alone: on a slice, or on a leg against its hybrid."""
+    """Return the verdict that follows from an interval alone, for example on a slice or on a leg against its hybrid."""
     return SHOWN_BETTER if better else SHOWN_WORSE if worse else THE_SAME if same else OPEN
 
 

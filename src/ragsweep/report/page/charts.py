@@ -203,7 +203,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, most frequent first; omit values without any question."""
+    """Count the scored questions with each value of a label, most frequent first; omit values without any."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 

@@ -36,7 +36,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean: the first of tied rows, and the first of all rows without questions."""
+    """Return the row with the best mean: the first of tied rows; 0 without questions."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)
@@ -84,9 +84,9 @@ def _gap(better: Doubles, fold: Numbers) -> float:
 
 
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
-    """Choose the best config without each fold.
+    """For each fold, choose the best config on the other nine.
 
-    Returns how far each config's mean on the fold is below the best mean on the other folds (configs, folds), each
+    Returns how far each config's mean on the fold is below the best mean on the other nine (configs, folds), each
     config's share of the choice (configs, folds; ties share equally), and the sizes of the folds.
     """
     member = np.eye(FOLDS)[fold]

@@ -1,8 +1,8 @@
 """The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
-a factor whose mean is at most 1 if the mean difference is at most the margin. Then the probability that it ever reaches
-20 is at most 1 / 20, for any sequence of looks (Ville 1939): the capital is an e-value at any stopping time.
+a factor whose mean is at most 1 if the mean difference is at most the margin. Then the capital ever reaches 20 with
+a probability of at most 1 / 20, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
 """
 
 import math
@@ -103,8 +103,8 @@ def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return each config's deficit to the leader on each question, as (configs, questions).
 
-    A config's leader on a question is the config with the highest mean over the questions before its cluster, among the
-    other configs that are asked this question. Tied configs lead together, with the mean of their scores; initially all
+    A config's leader on a question is the config with the highest mean over the earlier clusters, among the other
+    configs that are asked this question. Tied configs lead together, with the mean of their scores; initially all
     others are tied. So the leader is fixed before the question is scored, and for the best config the expected deficit
     is at most 0, regardless of the leader: one capital on these differences needs no correction for the number of
     rivals. NaN if a score is missing, or if the config or all others are no longer asked.

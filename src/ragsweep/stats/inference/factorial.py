@@ -59,7 +59,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column per term: the intercept, each level but the first of each factor, and their products."""
+    """One column per term: the intercept, each level but the first of each factor, and products of two, if any."""
 
     factors: Mapping[str, tuple[str, ...]]
     columns: tuple[tuple[tuple[str, str], ...], ...]

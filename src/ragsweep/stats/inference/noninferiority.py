@@ -89,7 +89,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     weight, which must be the same at every look.
 
     Raises:
-        InputError: The margin or a difference is beyond ``spread``, or ``spread`` is not finite.
+        InputError: ``spread`` is not finite, the margin's size reaches it, or a difference exceeds it.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(

@@ -61,7 +61,7 @@ class Posterior:
     groups: Groups
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is above that of ``other``; ties count half."""
+        """Return the probability that the true mean of ``row`` is better than that of ``other``; ties count half."""
         if not self.known:
             return math.nan
         if self.ranks[row] == self.ranks[other]:
