@@ -6,7 +6,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.parts.limits import check_at_least
 
 SEEDS = 100_000
-"""Distance between the seeds of two repetitions, greater than any number of samples."""
+"""Distance between the seeds of successive repetitions, large enough for the seeds of one repetition's samples."""
 
 
 class Drawing(Protocol):

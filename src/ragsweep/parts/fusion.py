@@ -4,7 +4,7 @@ The rankings are called legs; a chunk is a candidate if any leg found it. Sums a
 so that fusion does not depend on the order of the legs; the result is float32.
 
 A leg's share is its term in the sum of a chunk. The shares of all legs are in one dense table, with a column for each
-distinct chunk of a question, so that a fusion needs one addition over the table and one sort.
+distinct chunk of a question, so that one sum over the table scores all chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ BINARY = frozenset({"verdict", "attributed", "noncommittal"})
 """Fields whose value is 0 or 1; ragas's models declare them only as integers."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields that must not be blank, because ragas would score a blank one 0."""
+"""Fields that must not be blank: ragas would skip an empty one, and score 0 if all are empty."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
@@ -65,7 +65,7 @@ class Judge(Protocol):
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Return the response schema of a pydantic model, which requires all fields and allows no others."""
+    """Return a pydantic model's response schema, whose JSON schema requires all fields and allows no others."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )

@@ -72,7 +72,7 @@ _LEAST_SCORE = 1.5
 """The minimum score of a detected language, where a stop word unique to a language scores 1."""
 
 _LEAST_RATIO = 1.3
-"""The minimum ratio of the highest score of a language to the second highest."""
+"""The minimum ratio of the best language's score to the second best's."""
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -94,7 +94,7 @@ def fold(text: str) -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code in STOP_WORDS of a label such as ``fr``, ``fr-CA`` or ``French``; empty if there is none."""
+    """Return the code in STOP_WORDS for a label such as ``fr``, ``fr-CA`` or ``French``; empty if there is none."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""

@@ -24,8 +24,7 @@ LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 class LocalModel:
     """Base class of parts that run a model on this machine; it locates, checks and loads the model.
 
-    Addresses of results contain the hashes of the model's files and its compute dtype (``fingerprint``), not the
-    settings ``model`` and ``dtype``.
+    Addresses of results contain the ``fingerprint``, not the settings ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -55,7 +54,7 @@ class LocalModel:
     def check(self) -> None:
         """Raise ConfigError for invalid settings, and for missing or unsuitable model files; does not load the model.
 
-        The files of a hub model are downloaded if ``download`` is set and they are missing.
+        If ``download`` is set, missing and outdated files of a hub model are downloaded.
         """
         self._check_device()
         self._resolved_dtype()

@@ -45,7 +45,7 @@ HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, cached until the file changes.
 
-    Size, inode, ``mtime`` and ``ctime`` identify a version: ``ctime`` is set by the system and cannot be set back.
+    Device, inode, size, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, which cannot be reset.
     """
     state = path.stat()
     return _digest(path.resolve(), (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
@@ -58,7 +58,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if there is no file or object. Raises ConfigError if it is not JSON."""
+    """Return the object in a JSON file; empty if there is no file or object. Raises ConfigError for invalid JSON."""
     content = _read_json(path)
     return content if isinstance(content, dict) else {}
 
@@ -120,9 +120,9 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 
 
 def facts(folder: Path) -> Mapping[str, str]:
-    """Return a hash of a model's weights, and one of the files that define its tokenizer, architecture and pooling.
+    """Return two hashes: of a model's weights, and of the files that define its tokenizer, architecture and pooling.
 
-    Weights that the libraries never read and notes on training data are excluded. So are ``*.txt`` files next to a
+    Notes on training data, and weights that the libraries never read, are excluded. So are ``*.txt`` files next to a
     tokenizer.json, which contains the vocabulary: some copies of a model lack the ``*.txt`` files.
     """
 
@@ -292,7 +292,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: its own, those in modules.json, and all folders inside router folders."""
+    """List the folders of a model's modules: the model's, those in modules.json, and all folders in router folders."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

@@ -15,7 +15,7 @@ ATTENTION = "ragsweep_onnx"
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Lengths in tokens of the texts that compare an export with its model; a length of 160 reveals attention windows."""
+"""Lengths in tokens of the texts on which an export and its model are compared; 160 reveals attention windows."""
 
 TOLERANCE = 1e-4
 """Maximum difference between a float32 export and its model, as a share of the largest value."""

@@ -1,4 +1,4 @@
-"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and run texts one by one.
+"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and run each text separately.
 
 Activations are quantised at run time, with one scale per tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
 kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
@@ -113,7 +113,7 @@ class Int8Forward:
         self._threads = torch.get_num_threads()
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
-        """Return the named output: logits (texts, classes), or vectors (texts, tokens, dimension), 0 at padding."""
+        """Return the output by name: logits (texts, classes), or vectors (texts, tokens, dimension), 0 at padding."""
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
         kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
         longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()

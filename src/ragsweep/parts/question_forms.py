@@ -9,10 +9,10 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """Forms without a question word: a few content words, another sentence (such as a request), a yes/no question."""
 
 _LOOKED_AT = 4
-"""Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
+"""Number of initial words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Maximum number of words of a text that counts as keywords and thus has no stop words and no question mark."""
+"""Maximum number of words of a text that counts as keywords, if it has no stop words and no question mark."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"

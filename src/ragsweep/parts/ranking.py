@@ -21,7 +21,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order candidates like ``arrange``, if their positions already ascend in every row; padding may be anywhere."""
+    """Order candidates like ``arrange``, given positions that ascend in every row; padding may be anywhere."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)
@@ -71,10 +71,10 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Replace chunks by the larger chunks that contain them, each once, at the rank and score of its best chunk.
+    """Replace chunks by the larger chunks that contain them, each once, ordered and scored by its best chunk.
 
     ``wide`` (questions, depth) has the positions of the containing chunks, NO_CHUNK at padding, and ``chunks`` is the
-    address of their chunking. The rankings keep their depth, and are padded.
+    address of their chunking. Later chunks move up, and the rankings are padded to their depth.
     """
     order = np.argsort(wide, axis=1, kind="stable")
     ordered = np.take_along_axis(wide, order, axis=1)
@@ -110,7 +110,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Pad every ranking from the first chunk with which its total number of tokens exceeds ``budget``.
+    """Pad every ranking from the first chunk that takes its total number of tokens above ``budget``.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """

@@ -23,7 +23,7 @@ WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 """White space of more than one byte: sentencex 1.0.32 can panic if it precedes a full stop."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
-"""An abbreviation that does not end a French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
+"""An abbreviation that does not end a French sentence: before or within a name (``M. Dupont``, ``J.-C.``)."""
 
 
 def check_language(language: str, part: str = "chunker") -> None:

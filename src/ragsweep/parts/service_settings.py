@@ -26,7 +26,7 @@ class ServiceSettings:
     service: Service = field(init=False, repr=False)
 
     def call_settings(self, *further: str) -> dict[str, Any]:
-        """Return these settings, and the ones that ``further`` names, as keyword arguments of a Service."""
+        """Return these settings, and those listed in ``further``, as keyword arguments of a Service."""
         return {name: getattr(self, name) for name in ("key_env", "timeout", "retries", "concurrency", *further)}
 
     def check(self) -> None:

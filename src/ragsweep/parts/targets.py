@@ -27,11 +27,11 @@ class Target:
     Args:
         threshold: The worst passing value. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
-        fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
+        fair: Value from which the band is "fair"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
         bands: Name of each band -> the value from which it applies, in place of good and fair.
-        below: Name of the band of values that are worse than all bands.
+        below: Name of the band of values that reach no other band.
         ideal: The value to aim at; reports say whether it is reached, and nothing else depends on it.
         improvement, ideal_improvement: The desired lead of a config over its baseline, in the metric's unit, tested by
         ``ragsweep compare --report``.

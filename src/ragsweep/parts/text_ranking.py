@@ -6,7 +6,7 @@ from ragsweep.core.types import NO_CHUNK
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 STEMMED = {"en": "english", "fr": "french"}
-"""Languages whose words are stemmed and whose stop words are left out; words of other languages are used unchanged."""
+"""Languages whose words are stemmed and whose stop words are left out; neither is done in other languages."""
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:

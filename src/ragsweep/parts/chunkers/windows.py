@@ -38,7 +38,7 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows that are not blank, or one for a blank document; a document's last may be shorter."""
+        """Return the windows that are not blank, or a blank document whole; a document's last window may be shorter."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 

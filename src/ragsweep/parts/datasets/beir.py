@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # minimum number of queries in the note below: fewer may be chance
+_FEW = 3  # minimum number of queries in the note below (all, if there are fewer): fewer may be chance
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
@@ -29,7 +29,7 @@ class Beir:
 
     The questions are those labelled by the split and those whose metadata has ``"unanswerable": true``; all others are
     counted and skipped. With ``exclude_self``, the document with a query's id is removed from the query's ranking,
-    unless it is evidence.
+    unless it is relevant.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -76,7 +76,7 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Map each query text to the ids of documents that are also ids of its queries, except for relevant documents."""
+    """Map each query text to the ids that its queries share with documents, except for relevant documents."""
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:

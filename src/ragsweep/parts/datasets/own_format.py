@@ -18,7 +18,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a golden file, one JSON object per line."""
+    """Read a corpus file and a golden file, usually with one JSON object per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

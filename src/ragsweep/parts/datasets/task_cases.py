@@ -18,7 +18,7 @@ OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
 
 @dataclass(eq=False)
 class TaskCases:
-    """Read cases, one JSON object per line, and the documents that help to solve them.
+    """Read cases, which are JSON objects or rows of Parquet, and the documents that help to solve them.
 
     A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
     ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed. All keys except those in OWN are fields:
@@ -45,7 +45,7 @@ class TaskCases:
                 raise ConfigError(f"dataset.{key}: {fault}") from None
 
     def load(self) -> Dataset:
-        """Load both files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        """Load all files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
         corpus, notes = read_documents(documents, faults)

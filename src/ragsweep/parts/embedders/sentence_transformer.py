@@ -114,7 +114,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The embedder of tokens; a float32 copy if ``auto`` is int8, because late interaction ranks worse in int8."""
+        """The embedder of tokens; a float32 copy if ``auto`` means int8, in which late interaction ranks worse."""
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 

@@ -16,7 +16,7 @@ def convert(source: Path, digest: str) -> Path:
     """Rewrite the model with its matrices in Q8_0, once per process; return the file.
 
     ``digest`` identifies the content of the source. Q8_0 stores blocks of 32 weights, one byte each, with a common
-    scale, which adds less error than a rounding to 4 bits. Vectors, such as norms, are copied.
+    scale; this adds less error than rounding to 4 bits. Vectors, such as norms, are copied.
     """
     import gguf
 

@@ -55,7 +55,7 @@ class Transformers(LocalModel):
     def check(self) -> None:
         """Raise ConfigError for invalid settings, and for an unsupported architecture; does not load the model.
 
-        The files of a hub model are downloaded if ``download`` is set and they are missing.
+        If ``download`` is set, missing and outdated files of a hub model are downloaded.
         """
         self._check_device()
         self._resolved_dtype()

@@ -240,7 +240,7 @@ class _Session:
 
 @cache
 def _session(address: str, timeout: int) -> _Session:
-    """Return the one connection of this process to an address: configs share it, because servers limit connections."""
+    """Return this process's connection for an address and timeout: configs share it, as servers limit connections."""
     session = _Session(address, timeout)
     atexit.register(session.close)
     return session

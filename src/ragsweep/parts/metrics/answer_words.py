@@ -5,7 +5,7 @@ SQuAD", and its evaluation script): lower case, no punctuation, no articles. The
 and the right answer to an unanswerable question is an empty text. Beyond SQuAD, citations such as ``[1]`` are not
 words, and a right answer that consists of articles and punctuation is compared with both kept. Text other than ASCII
 English is normalised further: French articles and elided words (``l'``, ``qu'``) are removed, as is Unicode's
-punctuation, and compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that are
+punctuation; compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that are
 written without spaces, and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
 """
 
@@ -29,7 +29,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words that are elided before a vowel; they are removed before punctuation, as they end in an apostrophe."""
+"""French words that are elided before a vowel; they are removed before punctuation is, as they end in an apostrophe."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Replaces punctuation that may join two words (``1994-1998``, ``Newton's``) by spaces."""

@@ -108,7 +108,7 @@ def name_at(name: str, cutoff: int | None) -> str:
 
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Matches citations such as ``[1, 3]`` (group 2: the numbers) and, because its brackets are kept, code (group 1)."""
+"""Matches citations such as ``[1, 3]`` (group 2: the numbers), and code (group 1), whose brackets are kept."""
 
 
 class AnswerMetric(Proportion):

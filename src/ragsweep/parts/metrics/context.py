@@ -36,7 +36,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
 class ContextRecall(EvidenceMetric):
-    """Proportion of the evidence labelled relevant in the golden set that the context covers."""
+    """Proportion of the relevant evidence, as labelled in the golden set, that the context covers."""
 
     TRAITS = PartTraits(version="1")
     name = "context_recall"

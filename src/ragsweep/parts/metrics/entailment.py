@@ -45,7 +45,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError if the model cannot be loaded or has no class "entailment"; the model is not loaded."""
+        """Raise ConfigError for invalid settings or files, or if there is no class "entailment"; loads nothing."""
         if self.model is not None:
             super().check()
             self._entailment_class()

@@ -131,7 +131,7 @@ class GroundingSemantic(SentenceMetric):
 
 @lru_cache(maxsize=1 << 12)
 def words_of(text: str) -> frozenset[str]:
-    """Return the distinct words of a text, without case and accents."""
+    """Return the distinct words of a text, in lower case and without accents."""
     return frozenset(words(fold(text)))
 
 

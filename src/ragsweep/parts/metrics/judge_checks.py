@@ -67,7 +67,7 @@ class JudgeSuspicious(Proportion):
 class JudgeSpread(Proportion):
     """Standard deviation of the judge's samples for a question, averaged over the judged metrics.
 
-    Needs ``judge.samples`` of at least 2. It is the noise of a single sample; averaging n samples divides the
+    Needs ``judge.samples`` of at least 2. The value is the noise of a single sample; averaging n samples divides the
     noise by sqrt(n).
     """
 

@@ -85,7 +85,7 @@ class Sample(NamedTuple):
 class JudgeMetric(Proportion):
     """Base class of metrics that an LLM judge decides; a value is the mean of the samples, each made by ``_sample``.
 
-    Answers that decline are not judged, unless a metric's traits change ``skips_abstained``.
+    Abstentions are not judged, unless a metric's traits change ``skips_abstained``.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

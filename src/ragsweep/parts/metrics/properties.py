@@ -113,7 +113,7 @@ class AnswerSupport(AnswerMetric):
 class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
-    The question's language is its label ``language`` or, without one, detected; the answer's language is detected.
+    The question's language is read from its label ``language`` or, without one, detected; the answer's is detected.
     Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. If a language is
     unknown, such as that of a name or a number, the question is not scored.
     """

@@ -44,7 +44,7 @@ class JudgeSession:
     Args:
         judge: The judge, with its cache.
         sample: Index of the sample, from 0.
-        strict: Raise NothingToJudge for a text without statements, which ragas would score as perfect.
+        strict: Raise NothingToJudge for a text without statements, which ragas may score as perfect.
     """
 
     def __init__(self, judge: CachedJudge, sample: int, strict: bool) -> None:
@@ -134,7 +134,7 @@ def _fence_all(value: Any) -> Any:
 
 @cache
 def library() -> SimpleNamespace:
-    """Import ragas: its metrics, its prompt class, and client classes that delegate to a session."""
+    """Import ragas; return its metrics, its prompt class, and client classes that delegate to a session."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # read by ragas: no telemetry
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

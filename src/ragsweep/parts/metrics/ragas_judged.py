@@ -1,8 +1,8 @@
 """RAGAS's judged metrics, with ragas' own prompts and arithmetic (``ragas.metrics.collections``) and our calls.
 
 They differ from ragas in two ways. A failed judgement is NaN with a reason, instead of being averaged away. A text
-without statements is NaN, except in RagasFactualCorrectness; ragas scores an answer without statements 1, and an empty
-reply of the judge 0.
+without statements is NaN, except in RagasFactualCorrectness; for ragas' AnswerCorrectness it is a perfect match. An
+empty reply of the judge is NaN; ragas' AnswerRelevancy scores it 0.
 """
 
 import math
@@ -234,7 +234,8 @@ class RagasSemanticSimilarity(RagasMetric):
 class RagasNoiseSensitivity(RagasMetric):
     """Proportion of the answer's statements that are wrong and follow from a chunk; lower is better.
 
-    With ``mode`` "relevant", only chunks that support the reference count; with "irrelevant", only the others.
+    With ``mode`` "relevant", the chunk must support the reference; with "irrelevant", no chunk from which the statement
+    follows may do so.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

@@ -192,7 +192,7 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class AnnRecall(Proportion):
-    """Proportion of exact search's first chunks that are also among the same number of approximate search's.
+    """Proportion of the first chunks of exact search that are also among as many first chunks of approximate search.
 
     This is the recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with
     chunks compared by identity. The legs of a hybrid that have approximate indexes are pooled; without any approximate

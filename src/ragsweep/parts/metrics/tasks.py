@@ -103,7 +103,7 @@ class WeightedSum:
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case that has a score for each term; the others get the first missing term's reason."""
+        """Score every case that has a score for each term; other cases get the first missing term's reason."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)

@@ -29,7 +29,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block in an answer that is fenced by three or more backticks.
+    """Read the last block fenced by three or more backticks in an answer.
 
     If ``language`` is set, only blocks marked with it count.
     """

@@ -14,7 +14,7 @@ class Last:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report each question as its query."""
+        """Report the question of each request as its query."""
         for number, request in enumerate(requests):
             done(number, Answer(request.question))
 

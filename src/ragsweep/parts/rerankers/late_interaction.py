@@ -20,7 +20,7 @@ class LateInteraction:
     """Score a pair by MaxSim: the cosine of each token of the question to the most similar token of the chunk.
 
     The score is the mean of these cosines, from -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the
-    sum, which orders the chunks of a question equally but is not comparable between questions. The token vectors are
+    sum, which ranks the chunks of a question alike but is not comparable between questions. The token vectors are
     those of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
     chunking, and stored in half precision, which changes a score by less than 0.001.
     """

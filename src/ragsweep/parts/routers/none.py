@@ -12,6 +12,6 @@ class NoRouter:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide to search for every request."""
+        """For every request, decide to search."""
         for number in range(len(requests)):
             done(number, Route())

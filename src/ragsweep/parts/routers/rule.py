@@ -14,10 +14,10 @@ from ragsweep.parts.limits import check_at_least
 
 @dataclass(eq=False)
 class Rule:
-    """Classify short texts that begin with one of the patterns as conversation; search for everything else.
+    """Classify short texts that begin with one of the patterns as conversation; any other text leads to a search.
 
     Patterns are regular expressions; a match begins at the start of the text and stops at the end of a word, ignoring
-    case and accents. A text of more than ``most_words`` words is always searched for, because a question may follow a
+    case and accents. A text of more than ``most_words`` words always leads to a search, because a question may follow a
     greeting.
     """
 

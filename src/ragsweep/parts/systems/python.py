@@ -33,8 +33,8 @@ class Python:
     The function takes the question and, if it has a second parameter, the earlier turns (a list of mappings with
     ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional if
     ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
-    exception counts as a failure of its question. The function's module must be trusted; the address of a result
-    contains a hash of its source and of the modules of its package that it imports.
+    exception counts as a failed answer. The function's module must be trusted; the address of a result contains a hash
+    of the module's source, and of the modules of its package that it imports.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -63,7 +63,7 @@ class Python:
             raise ConfigError(f"system.function: {self.function} is not callable; name a function")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of the function's module and its imports from its package; empty if the module has no file."""
+        """Return a hash of the function's module and its imports from the same package; empty if there is no file."""
         names = {self.function.rpartition(".")[0], str(getattr(inspect.unwrap(self._function), "__module__", ""))}
         trusted = [name for name in names if name in sys.modules and is_trusted(name)]
         digests = {name: digest for name in trusted if (digest := source_digest(name))}

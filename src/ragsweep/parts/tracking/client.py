@@ -232,7 +232,7 @@ class Mlflow:
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
-        """Record a failed config as a FAILED run, the error as a tag, and the traceback as a file; return its id."""
+        """Record a failed config (a FAILED run, the error as a tag, the traceback as a file); return the run's id."""
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
             written = {"traceback.txt": files.encoded(failure.traceback or failure.error)}
@@ -282,7 +282,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open the run of one config, and end it with ``status`` or, after an error, as FAILED or KILLED."""
+        """Open a config's run, and end it with ``status`` or, after an error except an outage, as FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run

@@ -79,7 +79,7 @@ class Connection:
     """This process's connection to one tracking URI.
 
     ``parents`` caches the runs of sweeps by id, because all children need them, ``experiments`` the ids of experiments
-    by name, and ``prompts`` the registered versions by name and text; it is None if the registry is unavailable.
+    by name, and ``prompts`` the registered versions by name and text (None if the registry is unavailable).
     """
 
     uri: str

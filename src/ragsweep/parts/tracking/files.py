@@ -82,7 +82,7 @@ MOST_METRICS = 40
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Metrics that come in families: at a cutoff, latencies, and those of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
-"""Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold for each."""
+"""Ranking metrics that papers report; conf/targets/retrieval.yaml has a threshold for each."""
 
 CUT = " ... (whole in long_tags.json)"
 

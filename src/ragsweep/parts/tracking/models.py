@@ -15,7 +15,7 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a version that contains the reference of the evaluated config, in a form that commands accept."""
+"""A version's tag with the reference of the evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):

@@ -61,7 +61,7 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Assign one run to each job; return the assignment, and why each superfluous run is one, by its id.
+    """Assign one run to each job; return the assignment, and the reason for each superfluous run, by run id.
 
     A finished run is preferred, then a failed one, a running one and any other; of runs with the same status, the
     oldest. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.

@@ -14,7 +14,7 @@ MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of its bundle, which also tags the model version."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span that has, as JSON, the values to compare with those of the evaluation."""
+"""A root span's attribute with the values to compare with those of the evaluation, as JSON."""
 
 PAGE = 200
 
@@ -71,7 +71,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The values that are read back, as JSON types; unmeasured ones are omitted."""
+        """The values of the attribute FACTS, as JSON types; unmeasured ones are omitted."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
