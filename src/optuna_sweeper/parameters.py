@@ -92,7 +92,7 @@ class Numeric:
         return str(round(inside)) if self.whole else repr(float(inside))
 
     def _step_text(self, number: int) -> str:
-        """Format the value after some steps without rounding errors: .15, not .15000000000000002."""
+        """Format the value after ``number`` steps, without rounding errors: .15, not .15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
         return str(int(value)) if self.whole else repr(float(value))
 

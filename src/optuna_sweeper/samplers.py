@@ -1,4 +1,4 @@
-"""Samplers by name; each trial gets a new one, so that its draws depend only on its position in the study."""
+"""Samplers by name; each trial gets a new one, whose seed depends only on the study's seed and the trial's position."""
 
 import hashlib
 import warnings
@@ -19,7 +19,7 @@ CLASSES: Mapping[str, str] = {
     "brute_force": "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""Samplers that draw conditional parameters and choices independently, and would warn each time."""
+"""Samplers that draw some parameters, such as conditional ones, independently, and would warn each time."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:

@@ -102,7 +102,7 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List overrides that must compose; together they contain each choice, and both ends of each range.
 
-        A conditional parameter is combined with each value of its parent; all others have their first value.
+        A conditional parameter is combined with each parent value for which it exists; others have their first value.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
@@ -111,7 +111,7 @@ class Space:
         """List the probes at both ends of each range, and the range's number of values.
 
         The number is infinite for a continuous or logarithmic range. The range of a conditional parameter is listed
-        with each value of its parent.
+        with each parent value for which the parameter exists.
         """
         return [
             (probes[0], probes[-1], math.inf if values is None else len(values))
@@ -129,7 +129,7 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter with its probes, once for each combination of its ancestors' values.
+        """Yield each parameter with its probes, once for each combination of ancestors' values for which it exists.
 
         There is a probe for each choice, or each end of a range. ``others`` sets values of other parameters; the
         default is their first value.
@@ -206,7 +206,7 @@ def _apply_conditions(
 ) -> Space:
     """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
 
-    If the command line narrows the values of a parent, parameters that depend on the removed values are dropped.
+    If the command line narrows the values of a parent, parameters that exist only for removed values are dropped.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials to ``folder``, and its summary and plots to ``settings.folder``, if set, or there."""
+    """Write a study's best trials to ``folder``, its summary and plots to ``settings.folder`` (default: ``folder``)."""
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)

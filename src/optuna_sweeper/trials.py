@@ -206,7 +206,7 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
 
 
 def read_trial(trial: Any) -> TrialOutcome | None:
-    """Read the outcome of a trial from Optuna; None while it runs."""
+    """Read the outcome of a trial from Optuna; None if it has not ended."""
     from optuna.trial import TrialState
 
     if not trial.state.is_finished():

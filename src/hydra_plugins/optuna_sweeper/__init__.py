@@ -1,1 +1,1 @@
-"""Hydra plugin ``hydra/sweeper=optuna``: search with Optuna 5, for any Hydra program, by `optuna_sweeper`."""
+"""Hydra plugin ``hydra/sweeper=optuna``: search with Optuna 5 in any Hydra program. `optuna_sweeper` implements it."""

@@ -42,7 +42,7 @@ class OptunaSweeperConf:
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
     direction: Any = None  # minimize (default) or maximize, or a list with one per objective
-    study_name: str | None = None  # null: the job's name, and a hash of space and overrides
+    study_name: str | None = None  # null: the job's name, and a hash of space, directions and subject
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
     n_trials: int = 20  # total number of distinct configs of the study, earlier ones included
     n_jobs: int = 1  # trials per launch
@@ -54,7 +54,7 @@ class OptunaSweeperConf:
     default: bool = True  # whether the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides to try next
     subject: str | None = (
-        None  # identity of what is measured; a study is continued only with the same. null: the fixed overrides
+        None  # identity of what is measured; a study is continued only with the same one; null: the fixed overrides
     )
     race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
     plots: bool = True  # Optuna's plots at the end: take a few seconds with a dozen parameters

@@ -74,7 +74,8 @@ def around(
 
     Options come first; a parameter takes its neighbouring values. ``base`` are the config's overrides, ``parameters``
     the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted`` restricts the
-    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError if none of these can change.
+    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted factor
+    that cannot change.
     """
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}

@@ -108,7 +108,8 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    Exit status: 0 done, 1 a config failed, 2 bad input or config, 129, 130 and 143 interrupted.
+    Exit status: 0 done, 1 a config failed or lacks scores, an enforced target was missed, or MLflow lacks a result,
+    2 bad input or config, 129, 130 and 143 interrupted.
     """
     # Imports and composition allocate many long-lived objects; a collection every 700 of them takes an
     # eighth of the time.

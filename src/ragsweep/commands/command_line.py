@@ -83,6 +83,6 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
-    """Return the metrics to show by default: the objectives, then the metrics of ``headline``."""
+    """Return the metrics to show by default: the objectives, then those that `headline` lists."""
     named = [name for result in results for name in objectives(result.run.config)]
     return list(dict.fromkeys([*named, *headline(results)]))

@@ -79,8 +79,8 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
     """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
 
     Raises:
-        RagsweepError: The questions differ, a config is PARTIAL, a wanted metric cannot be compared, or no label
-            belongs to a compared metric.
+        RagsweepError: The questions differ, a config is PARTIAL or DROPPED, a wanted metric cannot be compared, or no
+            label belongs to a compared metric.
     """
     check_same_questions(*results)
     for result in results:
@@ -92,7 +92,7 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
 
 
 def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, RecordedRun]) -> Document:
-    """Build the comparison of two configs: their settings, metrics and slices, and the questions that changed most."""
+    """Build the comparison of two configs: differing settings, metrics, slices, and the questions that changed most."""
     baseline, candidate = runs
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)

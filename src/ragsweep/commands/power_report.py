@@ -169,7 +169,7 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe how many independent questions the planned ones count as in one metric."""
+    """Describe, for one metric, how many independent questions the planned ones are equivalent to."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"

@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     flags, rest = parser.parse_known_args(arguments)
     if flags.multirun and (flags.cfg or flags.info):
         raise RagsweepError("-m runs a sweep, whereas --cfg and --info show a config: use only one of them")
-    # `mlflow run -P overrides="a=1 b=2"` passes them as one word.
+    # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one word.
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:

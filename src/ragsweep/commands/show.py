@@ -75,7 +75,7 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield the sweep's verdict on a config; nothing for a single run."""
+    """Yield the sweep's verdict on a config; nothing if there is no sweep, or no verdict on the config."""
     if run.sweep is None:
         return
     ledger = open_ledger(path)

@@ -41,7 +41,7 @@ def sync(arguments: Sequence[str]) -> int:
 
 
 def _elsewhere(ledger: Ledger, tracker: Mlflow) -> Iterator[Statement]:
-    """Yield the number of results that belong to other databases or experiments, with the command to send them."""
+    """Yield the number of unsent results for every other database or experiment, with the options that send them."""
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
         where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"

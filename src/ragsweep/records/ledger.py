@@ -248,7 +248,7 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] not in UNDECIDED)
 
     def finalists(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a search's best configs on the holdout."""
+        """Read the outcomes of a search's finalists on the holdout."""
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:

@@ -36,7 +36,7 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "" before the target exists."""
+        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "KEY-" for a new sweep, else ""."""
         with self._file.reading() as connection:
             self._check_free(connection, name, target, signature)
 

@@ -119,7 +119,10 @@ class CircuitBreaker:
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def refuse(self, failure: CallFailed) -> None:
-        """Record a permanent refusal. Raise EndpointFailed if DOWN_AFTER calls were refused and none was answered."""
+        """Record the permanent failure of a call.
+
+        Raises EndpointFailed if it is a refusal, at least DOWN_AFTER calls have failed permanently, and none succeeded.
+        """
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:

@@ -145,7 +145,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None if one is missing (without ``received`` text, only the input's counts)."""
+    """Read the service's token counts; None if one is missing (the output's may be, without ``received`` text)."""
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)

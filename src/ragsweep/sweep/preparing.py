@@ -58,7 +58,7 @@ class Prepared:
 
 
 def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Check the settings that all configs of a command must share; return the human labels of ``judge.labels``.
+    """Check the form of all configs of a command, and the settings that they must share; return the human labels.
 
     Loads no dataset and no model. Raises ConfigError, or InputError for unreadable labels.
     """

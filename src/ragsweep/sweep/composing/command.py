@@ -73,13 +73,13 @@ class Command:
 
     @property
     def task(self) -> list[str]:
-        """The overrides of the configs themselves, as typed."""
+        """The overrides of the configs themselves, without those of Hydra's own settings."""
         return _task_lines(map(parse, self.overrides))
 
     def names(self) -> list[str]:
-        """Name each job by its differences from the other jobs; if there are none, by all its defining overrides.
+        """Name each job by its differences from the other jobs; if there are none, by the overrides that `_own` keeps.
 
-        Secrets are masked.
+        A job without such overrides is named "defaults". Secrets are masked.
         """
         jobs = [read_settings(job) for job in self.jobs]  # for a search, only its first jobs
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
@@ -89,7 +89,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the overrides that name a single config: without ``sweeps`` and, unless nothing is left, ``dataset``."""
+    """Keep the defining overrides, without ``sweeps`` and, unless nothing else is left, without ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -238,7 +238,7 @@ def _parse_one(line: str) -> Override:
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
-    """List overrides with the sweeper and sampler of a named sweep, unless others were typed.
+    """List overrides with the sweeper, sampler and race of a named sweep, unless others were typed.
 
     Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
     """

@@ -58,8 +58,8 @@ class Policy(Protocol):
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
         """Check a template before any value is resolved.
 
-        Returns whether values of the config are interpolated into Hydra's settings. If so, each set of values needs its
-        own template and check.
+        Returns whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
+        set of values needs its own template and check.
         """
 
 
@@ -67,7 +67,7 @@ class Composer:
     """The composer of one command's configs.
 
     Args:
-        added: A folder of configs that is searched before the user's, as for ``--config-dir``.
+        added: The folder of ``--config-dir``, which is searched before the user's other folders.
         policy: The policy for configs; None: no restriction.
         name: The shipped file to compose.
     """

@@ -88,7 +88,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options of a group (``GROUP=NAME``) whose file has the key ``GROUP.KEY`` as its top-level KEY."""
+    """List the options (``GROUP=NAME``) whose file has KEY at its top level, for the ``key`` GROUP.KEY."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)

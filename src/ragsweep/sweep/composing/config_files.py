@@ -38,7 +38,8 @@ def check_file(path: Path) -> str:
     """Read a YAML file as a stream of events, in time proportional to its length; return its text.
 
     Raises ConfigError for nesting that is too deep, for tags other than those of plain values, for aliases that are
-    recursive or expand to too many values, and for invalid YAML; the message names the file, the line and the column.
+    recursive or expand to too many values, for invalid YAML, and for a file that cannot be read. The message names the
+    file and, if known, the line and the column.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -175,7 +175,7 @@ class ConfigPolicy:
         self._secrets = secrets
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Reject exponentially growing interpolations, names with secrets, and untrusted search path entries."""
+        """Reject excessive interpolations, names with secrets, and untrusted search path entries."""
         add_secrets_of_overrides(self._secrets, overrides)
         self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
@@ -268,7 +268,7 @@ def _refuse_targets(template: Template) -> bool:
 
 
 def _refuse_heavy(tree: Mapping[str, Any]) -> None:
-    """Raise ConfigError for interpolations whose nested expansion grows exponentially."""
+    """Raise ConfigError for interpolations that would add too many values, and for too many nested ones."""
     written = list(leaves(tree))
     weights: dict[str, int] = {}
     nested = 0

@@ -71,7 +71,7 @@ LOG_CLASSES = frozenset(
         "logging.handlers.WatchedFileHandler",
     }
 )
-"""Classes that write to the terminal or to a file; other handlers of ``logging`` send logs over a network."""
+"""Permitted classes. The handlers write to the terminal or to a file; other handlers may send logs over a network."""
 
 LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
 LOG_FORMATS = frozenset(

@@ -42,7 +42,7 @@ def read_number(declared: object) -> int | None:
 def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
     """Raise ConfigError for a missing or misspelt key of the ``main`` config, and for a value of the wrong form.
 
-    Files may add keys, but none that resembles a key of ``main``: a misspelt key would be silently ignored.
+    Files may add top-level keys, but none that resembles a key of ``main``: a misspelt key would be silently ignored.
     """
     for key in values.keys() - main.keys():
         if similar := get_close_matches(key, main, 1, 0.8):
@@ -154,7 +154,8 @@ def check_config(plain: Mapping[str, Any]) -> None:
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return the metrics of a config, checked against each other, the config's settings and the dataset.
 
-    Raises ConfigError, for example for an unknown objective, or if metrics need evidence and no question has any.
+    Raises ConfigError, for example for an unknown objective, or if metrics need evidence and no question has any, and
+    InputError for a label with the name of a metric.
     """
     metrics: dict[str, Metric] = {}
     for part in built:

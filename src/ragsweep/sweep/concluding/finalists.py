@@ -57,8 +57,8 @@ def choose(
 
     The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
     be the best, the cheapest first. ``most`` limits the number, not counting a reference that cannot be the best;
-    unless ``most`` is 0, at least one config besides the reference is chosen. Returns [] if ``most`` is 0, if there is
-    no comparison, if the search used all questions, or if the golden set is too small for a holdout.
+    unless ``most`` is 0, there is room for at least one config besides the reference. Returns [] if ``most`` is 0, if
+    there is no comparison, if the search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
@@ -85,8 +85,8 @@ def plain_name(name: str) -> str:
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
 
-    The verdict is a NoComparison if the first chosen config has no holdout result, else None: the caller compares the
-    finalists.
+    The verdict is a NoComparison if there are outcomes, but no result of the first chosen config; else it is None, and
+    the caller compares the finalists.
     """
     by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]

@@ -125,9 +125,9 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the completely evaluated config that is best by the first objective, and its summary of that objective.
+    """Return the best config by the first objective, and its summary of that objective; None if there is none.
 
-    Returns None if there is no such config.
+    Only completely evaluated configs that are not excluded count.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     pairs = [

@@ -41,8 +41,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return the numbered name, the result and the objective's summary of a sweep's best config by its first objective.
 
-    Ignores configs that are PARTIAL or dropped by a race, and, if others answer, configs that refuse every question.
-    Returns None if no config remains.
+    Ignores configs that are PARTIAL or dropped by a race, and configs that refuse every answerable question, unless no
+    others remain. Returns None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [

@@ -86,7 +86,7 @@ def summarise_sweep(
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
-    """Choose at most ``most`` finalists of a search; return their trials' names in the ledger, and their results.
+    """Choose the finalists of a search (see `finalists.choose`); return their names in the ledger, and their results.
 
     The scores that decide are not corrected by human labels: otherwise later labels could choose other finalists, which
     would use the holdout again.

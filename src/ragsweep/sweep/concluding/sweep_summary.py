@@ -62,7 +62,7 @@ class SweepSummary:
         return without_excluded(self.results, self.excluded)
 
     def contenders(self, most: int) -> list[Result]:
-        """List the configs to evaluate on the holdout, at most ``most`` (see `finalists.choose`)."""
+        """List the configs to evaluate on the holdout; for ``most`` see `finalists.choose`."""
         return choose(self.allowed, self.verdict, most)
 
 

@@ -34,7 +34,7 @@ class RaceDecision:
 
     ``evidence`` maps each config that was still in the race to the largest capital so far of the bet that it is worse
     than the best: a config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` maps each dropped
-    config to a lower bound, at the same level, on how far it is below the best.
+    config to a lower bound, at the same level, on how far it is behind the best.
     """
 
     leaders: tuple[str, ...]
@@ -47,7 +47,7 @@ class RaceDecision:
 class Betting:
     """The rule that drops configs which anytime-valid bets show to be worse than the best by more than a margin.
 
-    Each bet is that, on a cluster of questions, a config scores less than the config that led before the cluster. The
+    Each bet is that, on a cluster of questions, a config does worse than the config that led before the cluster. The
     best config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
     configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
     are a random sample; scores are bounded, with any distribution. The probability holds for each config within the

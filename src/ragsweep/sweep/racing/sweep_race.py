@@ -24,7 +24,7 @@ FREE = "no llm or judge is called per question: a race would save nothing, so al
 
 @dataclass(frozen=True)
 class RacePlan:
-    """The questions of a race in race order, with their clusters and weights, and its metric."""
+    """The questions of a race in race order, with their clusters and weights, and the metric of the race."""
 
     questions: tuple[str, ...]  # ids
     clusters: tuple[str, ...]  # of each question
@@ -59,7 +59,7 @@ class SweepRace:
     plan: RacePlan
     rule: Betting
     block: int
-    has_cost: bool  # a question needs an answer or a verdict
+    has_cost: bool  # a question needs a route, an answer or a verdict
     records: RaceRecords | None = None  # set when the sweep runs
 
     key = RUNG
@@ -86,7 +86,8 @@ class SweepRace:
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
         """Drop the configs that are shown to be worse, and return the next rung.
 
-        ``until``: the end of the current rung, in questions. ``returned``: its keys are the jobs that completed it.
+        ``until``: the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed this
+        rung.
         """
         records, count = self._running, self.plan.count(until)
         known = records.results()

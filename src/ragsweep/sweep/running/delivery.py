@@ -71,7 +71,7 @@ class Outbox:
         )
 
     def receive(self, job: Job) -> Delivery | None:
-        """Return a job's outcome; None if it is missing or corrupt, so that the job must be run again."""
+        """Return a job's outcome; None if it is missing, unreachable or corrupt. A corrupt outcome is deleted."""
         name = self._name(job)
         data = self._remote.get(name)
         try:

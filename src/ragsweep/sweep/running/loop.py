@@ -134,7 +134,7 @@ class JobLoop:
     def _write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
         """Write a job's files: its config, its node ``hydra`` and its overrides, with masked secrets.
 
-        The YAML of branches shared with the previous job is reused.
+        Without secrets, the YAML of branches shared with the previous job is reused.
         """
         if hydra["output_subdir"] is None:
             return

@@ -70,7 +70,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload the ledger's records that never reached the tracker, or wait while another process uploads them.
+    """Upload the sweep's records that never reached the tracker, or wait while another process uploads them.
 
     An unreachable tracker only causes a warning.
     """
@@ -243,7 +243,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
-    """Tag a run with the user-defined names of its record."""
+    """Tag a run with the user-defined names of ``target``, its sweep or its record."""
     if names := ledger.names.of(target):
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 

@@ -37,7 +37,7 @@ ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that this command does not run again; repeating the command runs the unsuccessful ones."""
+"""Statuses of jobs that this command does not run again; repeating a grid's command retries failed and partial ones."""
 
 
 class Ending(NamedTuple):
@@ -131,7 +131,7 @@ class Multirun:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def run(self, sweep: Sweep) -> Ending:
-        """Run the jobs of an opened sweep; return an interruption, and do not raise it, to conclude the sweep first."""
+        """Run an opened sweep's jobs; return an interruption instead of raising it, to conclude the sweep first."""
         self.context.sweep = sweep
         if self.race:
             self.race.records = LedgerRace(self.context)

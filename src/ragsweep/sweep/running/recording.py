@@ -28,7 +28,7 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """Writes one job's outcome to ledger, tracker and terminal, with secrets masked.
+    """Writes one job's outcome to the ledger, the tracker and the terminal, with secrets masked.
 
     Args:
         context: The command and its sweep; without a sweep the job is a single config.
@@ -158,7 +158,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column other than ``question_id`` has strings or mappings, by its first value except None."""
+    """Return whether a column has strings or mappings, by its first value that is not None; not for ``question_id``."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)

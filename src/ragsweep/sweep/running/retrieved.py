@@ -28,8 +28,8 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    The contexts in the record are returned if they are long enough, or if the rankings are not stored; in that case
-    they may have fewer than ``depth`` chunks.
+    The contexts in the record are returned if they are long enough, or if the rankings are not stored; in the latter
+    case they may have fewer than ``depth`` chunks.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
@@ -81,7 +81,7 @@ class JudgedContexts(NamedTuple):
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure the judged share of two configs' contexts; None if corpus or labels differ, or no chunk is found."""
+    """Measure the judged share of two configs' contexts; None if the dataset has changed, or no chunk is found."""
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None

@@ -222,7 +222,7 @@ class Session:
         return read
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
-        """Set the budget and the prices of later calls; return the prices. Raises ConfigError for an unknown limit."""
+        """Set the budget and the prices of later calls; return the prices. Raises ConfigError for an invalid limit."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
         limits = plain["budget"] or {}
         for key in limits:

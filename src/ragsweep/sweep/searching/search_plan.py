@@ -66,7 +66,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """For each choice, list the overrides that combine it with every other parameter's choice with the most stages.
+    """For each choice, list the overrides that combine it with every other parameter's choice that has the most stages.
 
     Overrides that ``experiments`` already have are omitted.
     """

@@ -79,7 +79,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Derive the key of a search from its space, storage, base config and tracking location.
+    """Derive the key of a search from its `_SEARCHED` settings, race, overrides, base config and tracking location.
 
     The number of trials, the sampler, and the user of the database may change when a search is continued.
     """
@@ -128,7 +128,7 @@ class Search(Multirun):
         return exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a search as `Multirun.open` does, after checking that its storage is reachable."""
+        """Open, resume or join a search as `Multirun.open` does; first check that a storage server is reachable."""
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
@@ -218,7 +218,8 @@ class Search(Multirun):
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
         """Record the failed trials that have no record, and evaluate a complete search's finalists on the holdout.
 
-        Returns ``ending``, or an Ending with the status KILLED if the evaluation was interrupted.
+        Returns ``ending``, or an Ending with the status KILLED if an interruption or another exception ended the
+        evaluation.
         """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:
