@@ -74,7 +74,7 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError if a part satisfies none of the protocols, with what it lacks of the closest protocol."""
+    """Raise ConfigError, with the missing members of the closest protocol, if a part satisfies no protocol."""
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:

@@ -226,7 +226,7 @@ class TokenVectors(NamedTuple):
 
 
 class Rankings(NamedTuple):
-    """The ranking of every question under one config: distinct chunks, best first, ties in the order of positions.
+    """The ranking of every question under one config: distinct chunks, best first; retrievers order ties by position.
 
     ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking that the
     positions refer to. A short ranking is padded with -1, whose score is -inf, or NaN if the question's search failed.

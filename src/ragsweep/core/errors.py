@@ -38,7 +38,7 @@ class TrackingError(RagsweepError):
 def describe_fault(fault: BaseException) -> str:
     """Describe an exception by its name and message; an unexpected one on one line, with its place in the code.
 
-    ``KeyError: 'x' (my_parts.py:12)``: the place is the last executed line outside Python and third-party libraries.
+    ``KeyError: 'x' (my_parts.py:12)``: the place is the last executed line, if possible outside Python and libraries.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -97,7 +97,7 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""The maximum number of known names that a message lists; of more names it lists only the closest ones."""
+"""The maximum number of known names that a message lists; of more names it lists at most ten, the closest if any."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

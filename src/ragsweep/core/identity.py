@@ -83,7 +83,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the method of a part that raises ConfigError if its service's key is not set; None if it has none."""
+    """Return a part's method that raises ConfigError if its service's key is not set; None if the part has none."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 

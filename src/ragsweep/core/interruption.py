@@ -11,7 +11,7 @@ from types import FrameType
 from optuna_sweeper.processes import repeating as repeating
 
 AGAIN = 0.5
-"""Seconds after which Interrupted is raised again, unless it has been caught."""
+"""Seconds after which Interrupted is raised again, unless `stop_raising` is called."""
 
 
 class Interrupted(BaseException):

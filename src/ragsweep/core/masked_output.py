@@ -8,7 +8,7 @@ from typing import Any
 
 
 class MaskedStream:
-    """Masks text with ``mask_text`` before a stream writes it; text for its property ``styled`` with ``styled``."""
+    """Masks text before a stream writes it: with ``mask_text``, or with ``styled`` through its property ``styled``."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

@@ -33,7 +33,7 @@ class JudgedMetric(HasTraits, Protocol):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Fields of a Case to fill in; a question without one of them is not judged."""
+        """Fields of a Case to fill in; a question that lacks any of them is not judged."""
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge every case, in any order; call ``done(index of the case, judgement)`` once for each."""
@@ -76,7 +76,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Requirements on a question, any of NEEDS."""
+        """Requirements on a question or on the config, any of NEEDS."""
 
     @property
     def unit(self) -> str:

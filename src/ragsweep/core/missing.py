@@ -104,7 +104,7 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     Args:
         reasons: Why scores are missing.
         failed_answers: Why answers failed, as in :func:`repeatable`.
-        coverage: The share of questions that have scores.
+        coverage: The metric's coverage, as in ``Summary``.
     """
     found = {reason for reason in reasons if failed(reason)}
     lasting = sorted(found & REPEATING)
@@ -138,7 +138,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else only NaN, with the reason EXACT for each score."""
+    """Return the scores if an approximate index was searched; else NaN, with the reason EXACT unless one is given."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -196,7 +196,7 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode the reasons of each of several metrics (questions,)."""
+    """Encode each metric's reasons (questions,)."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:

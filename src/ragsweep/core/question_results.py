@@ -30,8 +30,8 @@ class StepResults:
     """The facts of one step, each (questions,): NaN or "" where unknown.
 
     ``ms`` is known for questions whose latency is probed, and for every answer. ``tokens_in``, ``tokens_out`` and
-    ``money`` are the cost of the original calls; ``model`` is the service's name of the model; ``words`` are a judge's
-    reasons.
+    ``money`` are the cost of the original calls; ``model`` is the model's name as the service returned it; ``words``
+    are a judge's reasons.
     """
 
     ms: Sequence[float]

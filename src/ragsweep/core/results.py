@@ -45,7 +45,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: only some questions evaluated so far, or dropped from the race."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""Which questions of a config the tracker receives traces of."""
+"""The questions of a config whose traces the tracker receives."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TargetResult:
     """The outcome of one metric's target.
 
     ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (see ``action``).
-    ``band`` names the range of values that contains the value; ``action`` is a suggestion, or why it is not judged.
+    ``band`` names the range that contains the value; ``action`` is a suggestion, or the reason for "not judged".
     ``sure`` is false where the value's 95 % interval contains the threshold: more questions could reverse the outcome.
     """
 
@@ -123,7 +123,7 @@ class Run:
 class Summaries:
     """The scores and costs of one config over all questions.
 
-    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms, and to the machine's state if it was probed;
+    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms and, if probed, to the machine's state;
     ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and, if
     known, money; these are the costs of the first computation.
     """

@@ -88,8 +88,8 @@ def is_count(name: str, value: Any) -> bool:
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
     """Mask the values under secret names in a tree of plain values.
 
-    References (``${oc.env:NAME}``), token counts, booleans, None and "" remain visible. ``name`` is the key of the
-    tree; ``inside``: whether the whole tree is under a secret's name.
+    References (``${oc.env:NAME}``), ``_target_``, token counts, booleans, None and "" remain visible. ``name`` is the
+    key of the tree; ``inside``: whether the whole tree is under a secret's name.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -199,7 +199,7 @@ class Secrets:
         self.add_passwords(value)
 
     def add_variable(self, value: str) -> None:
-        """Add an environment variable's value, unless it is short, a number or an existing path."""
+        """Add an environment variable's value, unless it is short, a number, or a path whose first folder exists."""
         try:
             float(value)
         except ValueError:

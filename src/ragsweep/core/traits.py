@@ -32,7 +32,7 @@ class PartTraits:
     """Of a retriever: lowest and highest possible score (highest None: unbounded); None: unknown."""
 
     weighing: frozenset[str] = frozenset()
-    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its duration; timed once."""
+    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its time, which is measured once."""
 
     reordering: frozenset[str] = frozenset()
     """Of a reranker: parameters that change only the use of the scores: "candidates", "min_score", "mix"."""

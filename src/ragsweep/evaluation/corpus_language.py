@@ -25,7 +25,7 @@ MIXED = 0.9
 """Share of the most frequent language, among texts with a detected language, below which a corpus is mixed."""
 
 LEAST_STOP_WORDS = 0.25
-"""The minimum mean share of stop words among the words of texts in their language.
+"""The minimum mean share of a language's stop words among the words of the texts detected as that language.
 
 Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin, Vietnamese
 and Indonesian texts, 7 to 21 % of the words are stop words of the detected language; in the English and French
@@ -136,7 +136,7 @@ def _shares(found: SampledLanguage) -> str:
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield the parts of a config made for another language than the corpus's, each with the matching override."""
+    """Yield notes on questions and parts in a language other than the corpus's; those on parts name an override."""
     named = language.capitalize()
     asked = sample_language([question.text for question in experiment.dataset.golden.questions])
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:

@@ -42,7 +42,7 @@ def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool
 def seconds_by_question(
     probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each probed question by stage; NaN for other questions and for failed searches.
+    """Return the seconds of each probed question by stage; NaN for other questions and, in probes, for failed searches.
 
     The seconds of written queries and answers are the durations of the original calls.
     """

@@ -127,7 +127,7 @@ def _documents(question: Question) -> list[str]:
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Choose the document with the highest grade; on a tie, the one that most questions have as evidence."""
+    """Choose the document with the highest grade; on a tie, the most frequent one."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 

@@ -32,7 +32,7 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
-    """Read the questions of a golden file, except those that its validation rejected; errors are added to the faults.
+    """Read the questions of a golden file, except rejected ones; errors are added to the faults.
 
     A line that states a version other than ``corpus_version``, the version of the corpus, is a fault. The questions of
     faulty lines are also returned.

@@ -16,10 +16,11 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from the fields ``question_id``, ``metric``, ``column``, ``run`` and ``answer`` of CSV or JSON lines.
+    """Read labels from the fields ``question_id``, ``metric``, ``column``, ``run``, ``answer`` of tables or JSON lines.
 
     Run and answer are optional. The value in ``column`` is a number, or a text that spells one; true and yes are 1,
-    false and no are 0. Raises InputError for an unreadable or empty file, or for all unusable and repeated rows.
+    false and no are 0. Raises InputError for an unreadable or empty file, and a single one for all unusable and
+    repeated rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []

@@ -101,7 +101,7 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the lowest and highest possible nDCG difference, candidate minus baseline, whatever the unjudged chunks.
+    """Return the lowest and highest nDCG difference, candidate minus baseline, over all grades of the unjudged chunks.
 
     Each unjudged chunk is irrelevant or has grade 1. Every possible number of relevant chunks is tried. The number
     determines the ideal ranking; each relevant chunk adds a term to the difference, which is lowest if the smallest

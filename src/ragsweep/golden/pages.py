@@ -64,7 +64,10 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by its suffix, one of ENDINGS; an error gives an empty page and a fault that suggests ``way_out``."""
+    """Read a file by its suffix, one of ENDINGS; an error gives an empty page and a fault.
+
+    ``way_out``: a remedy that the fault of a damaged file suggests.
+    """
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:

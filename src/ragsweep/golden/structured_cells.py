@@ -124,7 +124,7 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the single text of a value, "" if it has none. Raises ValueError for several, and for other structure."""
+    """Return the single text of a value, "" if it has none; raises ValueError for several or any other structure."""
     texts = plain_texts(value)
     if len(texts) > 1:
         raise ValueError(f"has {len(texts)} texts where one is required; keep one")

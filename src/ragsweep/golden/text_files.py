@@ -115,7 +115,8 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
     """Return the whole text of a file with its original line ends; empty after a fault.
 
     ``declares``: the file is HTML, which may declare its encoding. The declaration is used if the file has no byte
-    order mark, ``faults`` has no encoding, and the bytes are not valid UTF-8 (as text in another encoding rarely is).
+    order mark, ``faults`` has no encoding, and the bytes are not valid UTF-8 (as text in another encoding rarely is) or
+    contain ESC (as in ISO-2022).
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)

@@ -53,7 +53,7 @@ class Database:
     """One SQLite file; every process opens its own connection.
 
     ``put_aside`` is called, by one process at a time, for a file that is damaged or from another version, and must move
-    it away. ``warn`` is called for all other failures, such as a full disk.
+    it away. ``warn`` is called for all other failures of ``rows``.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or extend an entry's row by ``size`` bytes; ``where``: the machine that computed them, if another one."""
+    """Insert or update an entry's row; sizes and costs of rows are added. ``where``: the machine, if another one."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"

@@ -58,7 +58,7 @@ class StageWork:
 
 
 class Executor:
-    """Results by address: in memory for the life of the process, and in a store if there is one.
+    """Results by address, in memory and, if there is one, in a store.
 
     ``work`` counts computed and recalled results by stage.
     """

@@ -78,7 +78,7 @@ class StageCount:
     """The numbers of a stage's runs: ``asked`` by all configs, ``distinct``, and ``stored`` (distinct, unnecessary).
 
     ``seconds`` is the duration of the necessary runs; None if nothing comparable was measured on this machine. ``rows``
-    is an upper bound on the answers or verdicts to compute: equal requests share one, but are found only after they are
+    is an upper bound on the answers or verdicts to compute: equal requests share one, but are recognised only when
     assembled. ``charge`` is the cost of the answers or verdicts that call a service.
     """
 

@@ -1,4 +1,4 @@
-"""Leases: one of several machines computes, the others wait. They need only an object store with put-if-absent.
+"""Leases: one of several machines computes, the others wait. Leases need only an object store with put-if-absent.
 
 A lease is the last of the numbered objects below its name, and belongs to the process that created it. Its owner
 rewrites it every few seconds. A lease ends when it is released, when its owner on this machine is dead, or when it does

@@ -58,7 +58,7 @@ def load() -> float:
 
 
 def speed_node() -> Node:
-    """Return the node whose address stores the fixed work's shortest times on machines like this one."""
+    """Return the node under whose address the fixed work's shortest times on machines like this one are stored."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 

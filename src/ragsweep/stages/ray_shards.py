@@ -45,7 +45,7 @@ class RayShards:
     def compute(
         self, make: Callable[[Any], Any], shards: Sequence[str], read: Callable[[str], Any], address: str, result: type
     ) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of each shard as it is completed, in any order.
+        """Yield the name and value of each shard as it is completed, in any order.
 
         Args:
             make: Computes a shard from its input; sent to each worker once.

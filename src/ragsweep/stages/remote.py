@@ -52,7 +52,7 @@ class Remote:
 
     Args:
         objects: An obstore store.
-        url: Its name in warnings.
+        url: The store's name in warnings.
         warn: Called, in any thread, at the first failure of the object store, and for a slow answer.
         pause: Seconds without requests after a failure; doubled after each further failure.
         answer: Timeout in seconds for a response, or for its next part.

@@ -10,7 +10,7 @@ SCHEMES = ("s3", "gs", "az", "file")
 
 
 def check_remote(url: object) -> str:
-    """Return the scheme of an object store's URL; raises ConfigError for anything else."""
+    """Return the scheme of an object store's URL; raises ConfigError for anything else, and if obstore is missing."""
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
     except ValueError:

@@ -124,7 +124,7 @@ def cut(columns: Any, wanted: np.ndarray) -> Any:
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Combine values of one form column by column with ``change``; columns that are no arrays come from the first."""
+    """Combine values of one form column by column with ``change``; columns that are not arrays come from the first."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)

@@ -4,7 +4,7 @@
     costs/ADDRESS              its cost, as JSON
     rows/ADDRESS/HASH          a segment of rows, named by the hash of its bytes
     pieces/ADDRESS/NAME        a piece of a whole value that is being computed
-    leases/ADDRESS/NUMBER      the process that computes it (see `leases`)
+    leases/ADDRESS/NUMBER      the process that computes ADDRESS (see `leases`)
 
 New results are written to the local half at once and queued for the remote half; they are not sent while the object
 store is unreachable. An entry that is missing locally is looked up remotely, verified like a local entry, and kept
@@ -64,7 +64,7 @@ class SharedStore(Store):
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value locally and, if that succeeds, queue it for the remote half; return whether it does."""
+        """Write a whole value locally and, if that succeeds, queue it for the remote half; return whether it did."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}

@@ -254,7 +254,7 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str, action: str = "store") -> Iterator[None]:
-        """Turn a failed write in the block into a warning: results stay in memory, and work continues without it."""
+        """Turn a failed write in the block into a warning: results stay in memory, and work continues."""
         try:
             yield
             self._works = True
@@ -265,7 +265,7 @@ class Store:
                 self._complain(fault, f"cannot {action} {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Warn once about failing writes; each write is still attempted, because space may have been freed."""
+        """Warn once about failing reads and writes; each is still attempted, because space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")

@@ -13,7 +13,7 @@ from ragsweep.stages.store import Store
 
 
 def reply_node(spec: Spec, label: str) -> Node:
-    """Return the node whose address stores the replies to a spec's requests."""
+    """Return the node under whose address the replies to a spec's requests are stored."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 

@@ -77,7 +77,7 @@ class StorePlace:
     def opened(self, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
         """Open the database, or an empty one if it was moved to quarantine.
 
-        Raises InputError if it cannot be opened.
+        Raises InputError if it cannot be opened, or fails in the block.
         """
         try:
             with closing(self._connect(mode)) as connection:

@@ -32,7 +32,7 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
 
 
 def assert_equal(actual: Rankings, expected: Rankings) -> None:
-    """Check that two rankings have equal positions, and scores equal to a relative 1e-6."""
+    """Check that two rankings have equal positions, and scores that differ by at most a relative 1e-6."""
     np.testing.assert_array_equal(actual.positions, expected.positions)
     np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-6)
 

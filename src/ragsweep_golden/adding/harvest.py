@@ -108,7 +108,7 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop questions similar to one in the set or to a more frequent one, to whose count theirs are added."""
+    """Drop questions similar to one in the set or to a more frequent one, whose count then includes theirs."""
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
@@ -123,7 +123,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries, each with its best sentence by BM25 (if any) as evidence.
+    """Return silver entries, each with the best sentence by BM25 (if any) as evidence.
 
     If ``has_weights``, an entry's weight is the number of times that its question was asked.
     """

@@ -43,7 +43,7 @@ class Exhaustive:
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """List the chunks with a share of ANSWERING of a question's words; all for fewer than FEWEST_WORDS words."""
+        """List the chunks with at least a share of ANSWERING of a question's words; all for fewer than FEWEST_WORDS."""
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
             return list(range(len(self.words)))

@@ -143,7 +143,7 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose source BM25 ranks first, and most of whose words few documents have in one chunk."""
+    """Return the drafts whose source ranks first by BM25, if few documents have a chunk with most of their words."""
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
     found = []
@@ -176,6 +176,6 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate the answers of ``made`` by the chunks of their evidence; accept each of ``others`` without a status."""
+    """Validate the answers of ``made`` by the chunks of their evidence; accept any of ``others`` that has no status."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

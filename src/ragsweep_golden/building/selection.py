@@ -109,7 +109,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose at most ``count``: first the minimum of each type, then always of the type with the fewest chosen ones."""
+    """Choose at most ``count``: first the minimum of each type, then always one of the type chosen least often."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }

@@ -1,4 +1,4 @@
-"""``ragsweep golden items``: which questions of a golden set discriminate between configs, by past sweeps."""
+"""``ragsweep golden items``: which questions of a golden set discriminate between configs, according to past sweeps."""
 
 import argparse
 import shlex
@@ -64,7 +64,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
-    """Return the complete results of all sweeps, and notes; raises InputError if the sweeps' questions differ."""
+    """Return all sweeps' complete results, and notes; raises InputError if their data differ or none is complete."""
     first = next(iter(sweeps))
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
@@ -131,7 +131,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
-    """Copy the lines of the chosen questions; raises InputError for ids that are not in the file."""
+    """Copy the lines of the chosen questions; raises InputError for missing ids, and unless the file is JSON lines."""
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}

@@ -91,7 +91,7 @@ def is_verbatim(answer: str, passage: str) -> bool:
 
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words (4 or more characters, no stop words) in a passage; 0 if there are none."""
+    """Return the share of an answer's words (4+ characters or syllabic, no stop words) in a passage; 0 if none."""
     said = _words(answer) - set(STOP_WORDS[language])
     wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0

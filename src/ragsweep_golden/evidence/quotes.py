@@ -50,7 +50,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of a passage's best sentence by BM25, or of its first if none matches; None without any."""
+    """Return the span of a passage's best sentence by BM25, or of its first if none matches; None without sentences."""
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]

@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields that are right answer and evidence in a question set, but answer and retrieved texts in a system's results."""
+"""Fields with right answers and evidence in a question set, but answers and retrieved texts in a system's results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -73,7 +73,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     """Read one record; a field without a target goes to the notes if its value is plain, and is dropped otherwise.
 
     The fields ``of_system`` are dropped. Raises ValueError, with the field, for unreadable structure, and for two
-    different fields with one target.
+    fields with one target but different values.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)

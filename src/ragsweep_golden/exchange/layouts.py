@@ -69,7 +69,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return human responses by field: all right answers and passages, and the first response of any other field.
+    """Return human responses by field: all right answers, passages and list items, and the first of any other field.
 
     A right answer is named ``correction``, so that it overrides the answer in the record.
     """

@@ -56,7 +56,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or of a text with commas or semicolons. Raises ValueError for other structure."""
+    """Return the texts of a list, or of a text with commas or semicolons. Raises ValueError for other structures."""
     found = decoded(value)
     if isinstance(found, str):
         found = found.split(";" if ";" in found else ",")

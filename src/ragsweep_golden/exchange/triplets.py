@@ -18,7 +18,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
     """Return a file with one triplet per question and chunk that contains its evidence.
 
     The negative is the best chunk by BM25 in the entry's distractors, else in any document, that contains neither
-    evidence nor, verbatim, a right answer.
+    evidence nor, ignoring case, a right answer.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}

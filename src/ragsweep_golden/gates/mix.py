@@ -54,7 +54,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 
 
 def read_quotas(given: object) -> dict[str, float]:
-    """Read ``quotas``. Raises ConfigError for a value that is not a share, and for a sum above 1."""
+    """Read ``quotas``; raises ConfigError for an invalid share, and for a sum, without UNANSWERABLE, above 1."""
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")
     for name, share in given.items():

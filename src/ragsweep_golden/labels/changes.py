@@ -252,7 +252,7 @@ def repair(
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Update the provenance to the document and span of the repaired label.
+    """Update the provenance to the repaired label's document and the passage's span there, null unless it occurs once.
 
     ``chunk_id`` follows the document if it was renamed; if the label is now in a different document, it becomes null.
     """

@@ -1,4 +1,4 @@
-"""Find label holes: retrieved chunks without a judgement, and how much one could change the ranking of configs.
+"""Find label holes: unjudged retrieved chunks, and how much a judgement could change the ranking of configs.
 
 Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.

@@ -25,7 +25,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """A golden file's entries, and the digest that a sweep of the whole set records; none of both if it has faults."""
+    """A golden file's entries, and the digest that a sweep of the whole set records; neither if it has faults."""
 
     entries: Sequence[Entry]
     digest: str | None

@@ -40,7 +40,7 @@ from ragsweep_serving.bundle import changed_part, write_bundle
 from ragsweep_serving.reference import write_reference
 
 SERVED = ("chunker", "retriever", "reranker", "query", "router", "llm", "prices")
-"""Keys of a config that a served model uses."""
+"""Keys of the parts that a served model uses."""
 
 UNSERVED = frozenset({
     "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",

@@ -147,7 +147,7 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[Statement]:
-    """Yield one statement per finding, or a single one that there is no trace."""
+    """Yield one statement per finding, or a single one if there is no trace."""
     if not found.requests.traces:
         yield Statement(
             "",
