@@ -85,17 +85,17 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""What a corpus needs, extrapolated by `python docs/sizing.py` with the laws of the last table from
-        [measured constants](million.json) (`{kept["command"]}` and `python benchmarks/million.py --embed`;
+        f"""What a corpus needs: `python docs/sizing.py` extrapolates, by the laws of the last table, [measured
+        constants](million.json) (`{kept["command"]}` and `python benchmarks/million.py --embed`;
         {kept["machine"]})."""
     )
     yield ""
     for point in (
         "**Bold** figures were measured at that number of chunks.",
-        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. With
-        others: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
+        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. Other
+        values: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
         """Hours are processor time divided by a worker's cores. The time per question is an upper limit: the
-        machine [did other work](measurements.md#scale).""",
+        machine was [doing other work](measurements.md#scale).""",
         f"""One process embeds a corpus and builds its index. With {WORKERS} workers, {WORKERS} pairs of chunker and
         embedder take as long as one; `compute=ray` divides a single embedding
         ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",
@@ -177,9 +177,9 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
         """Disk grows with n, the number of chunks; memory along a line through the smallest and the largest
-        measurement; building and a question by these laws, with default parameters (ivf: one list per 39 chunks, up to
-        4,096). *Predicted / measured*: processor time at the largest measured size, predicted from the next
-        smaller one. Training on samples does not grow, so hours of pq and lancedb are upper limits."""
+        measurement; times of building and of a question by these laws, with default parameters (ivf: one list per
+        39 chunks, up to 4,096). *Predicted / measured*: processor time at the largest measured size, predicted from the
+        next smaller one. Training on samples does not grow, so hours of pq and lancedb are upper limits."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
