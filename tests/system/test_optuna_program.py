@@ -83,7 +83,7 @@ def test_program_searches_continues_where_it_ended_and_writes_its_best_config(pr
     ("typed", "expected"),
     [
         ("kind=plain,convx", "convx"),
-        pytest.param("hydra/sweeper/sampler=grid", "a continuous or logarithmic interval", marks=pytest.mark.nightly),
+        pytest.param("hydra/sweeper/sampler=grid", "continuous or logarithmic interval", marks=pytest.mark.nightly),
     ],
 )
 def test_error_is_reported_before_anything_is_launched(program: Path, typed: str, expected: str) -> None:
