@@ -40,7 +40,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
                 " use --older-than or --stage"
             )
         used = {user for item in contents.entries for user in item.users}
-        if results.names and not used & results.names.keys():
+        if (results.names or results.running is None) and not used & results.names.keys():
             raise InputError(
                 "--unreachable: no entry is recorded as used by a result in the ledger; use --older-than or --stage"
             )
