@@ -107,7 +107,7 @@ def last_pause(text: str, start: int, end: int) -> int:
 
 
 def check_size(name: str, value: int, counts: str = "characters") -> None:
-    """Raise ConfigError unless a chunker's parameter, which counts ``counts``, is at least 1."""
+    """Raise ConfigError unless a chunker's parameter is at least 1; ``counts`` is its unit, for the message."""
     if value < 1:
         raise ConfigError(f"chunker.{name} must be at least 1 (it counts {counts}), got {value}")
 

@@ -83,7 +83,7 @@ class Target:
 class Drop:
     """Warn if a metric gets too much worse than a reference, such as a value observed in production.
 
-    Worse is lower, or higher for a metric of which lower values are better.
+    Worse means lower, or higher for a metric where lower is better.
 
     Args:
         share: The permitted change for the worse as a proportion of the reference, above 0 and below 1.

@@ -97,8 +97,8 @@ class Service:
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
         """Post one body; return ``read(response)`` and the response time.
 
-        ``read`` raises ValueError, with the fact, for an unreadable response, after which the call is retried only if
-        ``retry_unread`` is set.
+        ``read`` raises ValueError, whose message says what is wrong, for an unreadable response; the call is then
+        retried only if ``retry_unread`` is set.
 
         Raises:
             CallFailed: The call was refused, its response could not be read, all attempts within ``retries`` and

@@ -30,9 +30,9 @@ def means_with_intervals(
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
-    fewer than ten scores Student's t is used, clipped to the bounds; if these scores are all equal, their spread is
-    unknown and both ends are NaN. If all scores equal one of the metric's two bounds, a bootstrap interval would have
-    no width; the interval is then that of n equal Bernoulli draws (Clopper and Pearson 1934), whose width is
+    fewer than ten scores Student's t is used, clipped to the bounds; if these scores are all equal, both ends are NaN,
+    because their spread is unknown. Exception, for any number of scores: if all equal one of the metric's two bounds,
+    the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), whose width is
     1 - (alpha / 2) ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
 
     With ``weights`` (questions,) the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,

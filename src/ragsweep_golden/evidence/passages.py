@@ -98,7 +98,7 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
 
 
 def numbers(text: str) -> set[str]:
-    """Return the numbers of a text, which word overlap and embeddings compare poorly."""
+    """Return the numbers in a text; word overlap and embeddings are poor at comparing them."""
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 

@@ -105,7 +105,10 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
 
 
 def _lifted(sums: Doubles, mean: float) -> Doubles:
-    """Return weights that give the sums the mean ``mean``; they are equal among gaining clusters, and among others."""
+    """Return weights under which the mean of ``sums`` is ``mean``, or as close to it as possible.
+
+    All gaining clusters have one weight, and all other clusters another.
+    """
     won = sums > 0
     rest = float(sums[~won].mean()) if (~won).any() else 0.0
     share = min(max((mean - rest) / (float(sums[won].mean()) - rest), 0.0), 1.0)

@@ -212,7 +212,7 @@ class Multirun:
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Complete the records of a sweep before it is concluded, and return how it ended."""
+        """Complete the records of a sweep before it is concluded (here they are complete), and return how it ended."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
