@@ -116,7 +116,7 @@ def texts(tree: Any) -> Iterator[str]:
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a secret on the command line, where other processes and the shell history expose it."""
+    """Raise ConfigError for a secret on the command line, where other processes and the shell history show it."""
     fact = "{}: a {} on the command line ends up in files; put it in an environment variable, {} refer to it: {}"
     reference = "${oc.env:NAME}"
     for line in overrides:

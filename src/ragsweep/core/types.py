@@ -111,7 +111,7 @@ class VectorIndex(HasTraits, Protocol):
     """
 
     def build(self, vectors: Floats) -> Arrays:
-        """Build the index as named arrays; called once per chunking."""
+        """Build the index as named arrays; called once per chunking and embedder."""
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Find the ``depth`` nearest of ``vectors``, from which ``index`` was built, for each query vector."""

@@ -100,7 +100,10 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Round a name's numbers, and shorten a long name: a numbered one after a whole setting, others in the middle."""
+    """Round the fractions in a name, and shorten a long one.
+
+    A numbered name is cut at the end of a setting, any other name in the middle.
+    """
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."

@@ -126,7 +126,10 @@ def _answer_type(draft: Draft) -> str:
 
 
 def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
-    """Return the answer among wrong ones, of questions on other documents, or None if there are no wrong ones."""
+    """Return a multiple-choice form of the question, whose wrong choices answer questions on other documents.
+
+    It is None for an unanswerable question, and if there are no wrong choices.
+    """
     if not draft.answerable:
         return None
     others = {one.answer: one.question_type for one in alike if one.answer and one.document != draft.document}

@@ -1,4 +1,4 @@
-"""Measures of generated sets: for each gate of a build phase, its value and the questions that fail it."""
+"""Measures of generated sets: the value of each of ``BUILT_GATES``, and the questions that fail it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

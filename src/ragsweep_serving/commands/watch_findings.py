@@ -43,7 +43,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Watch:
-    """The comparison of one version's requests since a time with its evaluation."""
+    """The comparison of a version's evaluation with the requests that it has received since a given time."""
 
     version: ModelVersion
     since: float  # seconds since the epoch

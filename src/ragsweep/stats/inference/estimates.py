@@ -77,8 +77,8 @@ class AllPairs(NamedTuple):
     """The simultaneous comparison of all pairs of configs.
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
-    known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that are not shown worse than any other:
-    they include the best config at the quantile's level.
+    known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that are not shown worse than any other; the
+    best config is among them with the confidence of the quantile.
     """
 
     largest: float
