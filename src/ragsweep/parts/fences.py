@@ -42,12 +42,12 @@ def fence(text: str) -> str:
 
 
 def unfence(text: str) -> str:
-    """Remove all fence tags from a judge's reply, into which it may have copied them."""
+    """Remove all fence tags from a judge's reply: the judge may have copied them."""
     return _TAG.sub("", text)
 
 
 def neutralise(text: str) -> str:
-    """Replace the opening bracket of everything that resembles a tag with "(".
+    """Replace by "(" the opening bracket of everything that resembles a tag.
 
     A tag is also recognised if it has other brackets, homoglyphs, capitals or escapes, or white space or invisible
     characters between its letters.

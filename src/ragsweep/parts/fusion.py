@@ -3,8 +3,8 @@
 The rankings are called legs; a chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order,
 so that fusion does not depend on the order of the legs; the result is float32.
 
-A leg's share is its term in the sum of a chunk. The shares of all legs are in one dense table, with a column for each
-distinct chunk of a question, so that one sum over the table scores all chunks.
+A leg's share in a chunk is the term that it adds to the chunk's score. The shares of all legs are in one dense table,
+with a column for each distinct chunk of a question, so that one sum over the table scores all chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ def convex(
         weights: One per leg.
         depth: Length of the result.
         normalisation: One of NORMALISATIONS.
-        lowest: The lowest possible score of each leg; only for "theoretical".
+        lowest: The lowest possible score of each leg, which only "theoretical" uses; None: 0.
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
@@ -118,8 +118,8 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
     """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
 
-    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), by ascending position. The
-    column contains the chunk's share in every leg, or 0 if the leg did not find the chunk.
+    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
+    column contains the share of every leg in the chunk, which is 0 if the leg did not find it.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))

@@ -74,8 +74,8 @@ def response_schema(model: Any) -> ResponseSchema:
 def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply with a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
-    The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``. Raises
-    ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7.
+    Accepting other replies would affect judgements: it needs a new version in ``ragas_calls`` and ``judge_checks``.
+    Raises ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7.
     """
     from pydantic import ValidationError
 

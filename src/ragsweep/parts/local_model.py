@@ -65,7 +65,7 @@ class LocalModel:
             raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of the model's files, its compute dtype, and the versions of the libraries."""
+        """Return the model files' hashes, the compute dtype, library versions and, in int8, ``onnx_model.facts``."""
         libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
         dtype = self._resolved_dtype()
         added = onnx_model.facts() if dtype == "int8" else {}

@@ -108,7 +108,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the path of a tokenizer file, or of the one in a folder or model. Raises ConfigError if there is none."""
+    """Find a tokenizer file: the given one, or that of a given folder or model. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -145,8 +145,9 @@ def facts(folder: Path) -> Mapping[str, str]:
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
     """Return the dtype to compute in; ``auto`` is float32 on a GPU, and on a CPU the fastest that ranks like float32.
 
-    ``weights`` is the model's weights file, or None if the part cannot compute in int8. Raises ConfigError for an
-    unknown dtype, and for int8 if the part or the device does not support it.
+    ``auto`` selects int8 only for the weights in RANKED_ALIKE_IN_INT8. ``weights`` is the model's weights file, or None
+    if the part cannot compute in int8. Raises ConfigError for an unknown dtype, and for int8 if the part or the device
+    does not support it.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -166,8 +167,8 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype that ranks like float32 (SciFact's nDCG@10 within .002) on a CPU with these flags.
 
-    This is bfloat16 with matrix units (AMX), and int8 with 8-bit dot products (``avx512_vnni``). It is float32 on other
-    CPUs, on which benchmarks/embed.py has not been run.
+    This is bfloat16 if the CPU has matrix units (AMX), else int8 if it has 8-bit dot products (``avx512_vnni``). It is
+    float32 on other CPUs, on which benchmarks/embed.py has not been run.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -196,7 +197,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Convert any exception in the block, which loads a model, to a ConfigError that quotes its first line."""
+    """Convert any exception in the block, which loads a model, to a ConfigError with the exception's first line."""
     try:
         yield
     except Exception as fault:
@@ -230,7 +231,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, fact: str) -> None:
-    """Raise ConfigError unless a model has weights, all in *.safetensors files in the folders of their modules."""
+    """Raise ConfigError unless a model has weights, each of them in a *.safetensors file in its module's folder."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
@@ -268,7 +269,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List the files from which a module's weights are loaded: the configured one, else WEIGHTS, else all in INDEX."""
+    """List the files of a module's weights: the configured one, else WEIGHTS, else all that INDEX names."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
@@ -279,7 +280,7 @@ def _weights(part: Path) -> list[Path]:
 
 
 def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the strings of a model's settings at any depth, each with its key."""
+    """Yield (key, string) for every string in a model's settings, at any depth; items of a list have the list's key."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else ((name, item) for item in value):
             yield from _settings(item, key)
@@ -292,7 +293,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: the model's, those in modules.json, and all folders in router folders."""
+    """List the folders of a model's modules: its own, those in modules.json, and all inside a router's folder."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

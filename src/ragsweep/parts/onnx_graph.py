@@ -64,10 +64,10 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 def quantise(graph: Any, steps: int) -> Any:
     """Replace, in place, products with constant matrices by products of 8-bit integers; the rest stays float32.
 
-    Weights are integer multiples, -``steps`` to ``steps``, of a scale per column. Activations have a scale and a zero
-    point for the whole text, determined at run time. If only one product reads them, the activations of each token are
-    first divided by their largest absolute value, and the product is multiplied by this value, because the activations
-    of some tokens are twenty times as large as those of others. Sums are exact in int32.
+    A weight becomes an integer from -``steps`` to ``steps``, times a scale of its column. Activations have a scale and
+    a zero point for the whole text, determined at run time. If only one product reads them, the activations of each
+    token are first divided by their largest absolute value, and the product is multiplied by this value, because the
+    activations of some tokens are twenty times as large as those of others. Sums are exact in int32.
     """
     from onnx import numpy_helper
 

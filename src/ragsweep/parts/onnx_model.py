@@ -113,7 +113,7 @@ class Int8Forward:
         self._threads = torch.get_num_threads()
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
-        """Return the output by name: logits (texts, classes), or vectors (texts, tokens, dimension), 0 at padding."""
+        """Return {name: output}: logits (texts, classes), or vectors (texts, tokens, dimension), with 0 at padding."""
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
         kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
         longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()

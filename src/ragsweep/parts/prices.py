@@ -46,7 +46,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of a usage: 0 without calls or tokens, else NaN if the model's price is unknown."""
+        """Return the cost of a usage: 0 if it has no calls and no tokens, else NaN if the model's price is unknown."""
         if not usage.calls and not usage.tokens_in and not usage.tokens_out:
             return 0.0
         price = self.of(model)

@@ -103,7 +103,7 @@ def _fill(template: str, **values: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Reduce a text to its words, separated by single spaces."""
+    """Reduce a text to its words in lower case, separated by single spaces."""
     return " ".join(re.findall(r"[\w']+", text.translate(APOSTROPHES).casefold()))
 
 

@@ -12,7 +12,7 @@ _LOOKED_AT = 4
 """Number of initial words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Maximum number of words of a text that counts as keywords, if it has no stop words and no question mark."""
+"""A text counts as keywords if it has at most this many words, no stop words and no question mark."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -48,10 +48,11 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of the first phrase that a question contains, or KEYWORDS or OTHER if there is no phrase.
+    """Return the form of the first of _PHRASES in a text, or KEYWORDS or OTHER if there is no phrase.
 
-    The phrases are those of the detected language, with English as fallback. Phrases of yes/no questions count only at
-    the beginning of the text.
+    The phrases are those of the detected language, with English as fallback. In a text without a question
+    mark, only phrases that begin in the first four words count. Phrases of yes/no questions count only at the beginning
+    of a text.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

@@ -1,4 +1,4 @@
-"""Order scored chunks: best first, ties by chunk position, padded to the depth."""
+"""Rank scored chunks (best first, ties by chunk position, padded to the depth), and drop or widen ranked chunks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -71,10 +71,11 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Replace chunks by the larger chunks that contain them, each once, ordered and scored by its best chunk.
+    """Replace chunks by the larger chunks that contain them.
 
-    ``wide`` (questions, depth) has the positions of the containing chunks, NO_CHUNK at padding, and ``chunks`` is the
-    address of their chunking. Later chunks move up, and the rankings are padded to their depth.
+    Each larger chunk occurs once, with the place and the score of the best chunk that it contains; later chunks move
+    up, and the rankings are padded to their depth. ``wide`` (questions, depth) has the positions of the containing
+    chunks, NO_CHUNK at padding, and ``chunks`` is the address of their chunking.
     """
     order = np.argsort(wide, axis=1, kind="stable")
     ordered = np.take_along_axis(wide, order, axis=1)
@@ -88,15 +89,15 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Replace chunks that score below ``least`` with padding."""
+    """Turn all chunks that score below ``least`` into padding."""
     return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
     """Remove documents from rankings; later chunks move up, and the rankings are padded to their depth.
 
-    ``document`` (chunks,) is the document of every chunk; ``dropped`` (questions,) lists the documents to remove from
-    each ranking.
+    ``document`` (chunks,) has the index of every chunk's document; ``dropped`` (questions,) lists the indices of the
+    documents to remove from each ranking.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)
@@ -110,7 +111,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Pad every ranking from the first chunk that takes its total number of tokens above ``budget``.
+    """Cut every ranking before the first chunk with which the total exceeds ``budget`` tokens; the rest is padding.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """

@@ -16,11 +16,11 @@ REORDERING = frozenset({"candidates", "min_score", "mix"})
 
 
 class Reordering(NamedTuple):
-    """The use of a reranker's scores.
+    """How a reranker's scores are used.
 
-    Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of the candidates
-    with at least this score, and may be empty: unscored chunks are dropped. If ``mix`` (0 to 1) is above 0, the order
-    follows ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of a
+    Only the first ``candidates`` chunks of a ranking are scored. With ``min_score``, only those with at least this
+    score are kept, so that a ranking may be empty; unscored chunks are dropped. If ``mix`` (0 to 1) is above 0, the
+    order follows ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of a
     question's candidates to 0..1; at 0, the reranker's scores are used unchanged.
     """
 
@@ -38,7 +38,7 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Return the ``candidates`` of a reranker, and those of its other settings that its trait ``reordering`` names."""
+    """Return a reranker's ``candidates``, with ``min_score`` and ``mix`` if its trait ``reordering`` names them."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
@@ -46,9 +46,10 @@ def reordering_of(part: Any) -> Reordering:
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Reorder the head of every ranking, its first ``candidates``; ties and the chunks after the head keep their order.
 
-    With ``min_score``, chunks of the head that score less and all chunks after the head are dropped. ``scores``
-    (pairs,) has the reranker's scores of all heads, row by row, without padding. The returned scores determine the
-    order: in the head the reranker's or the mixed scores, after the head the first stage's.
+    With ``min_score``, chunks of the head that the reranker scores lower and all chunks after the head are dropped.
+    ``scores`` (pairs,) has the reranker's scores of all heads, row by row, without padding. In the head, the returned
+    scores are those that determine its order: the reranker's or the mixed ones. After the head they are the first
+    stage's.
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""The key of the config group ``targets`` that makes a missed target set the exit status."""
+"""A key in the config group ``targets``; if its value is true, a missed target sets the exit status."""
 
 
 class TargetRule(Protocol):
@@ -25,7 +25,7 @@ class Target:
     """Evaluate a metric by a threshold and bands; the metric's direction determines which side passes.
 
     Args:
-        threshold: The worst passing value. Bands only name values.
+        threshold: The worst passing value. Bands do not affect whether a value passes.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair"; None: the threshold.
         warn: Warn instead of failing.
@@ -33,8 +33,8 @@ class Target:
         bands: Name of each band -> the value from which it applies, in place of good and fair.
         below: Name of the band of values that reach no other band.
         ideal: The value to aim at; reports say whether it is reached, and nothing else depends on it.
-        improvement, ideal_improvement: The desired lead of a config over its baseline, in the metric's unit, tested by
-        ``ragsweep compare --report``.
+        improvement, ideal_improvement: The minimal and the ideal lead of a config over its baseline, in the metric's
+        unit; ``ragsweep compare --report`` tests both.
     """
 
     threshold: float
@@ -58,7 +58,10 @@ class Target:
                 raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Evaluate a metric; the result is ``sure`` unless the metric's 95 % interval contains the threshold."""
+        """Evaluate a metric.
+
+        The result is ``sure`` if every known end of the metric's 95 % interval passes or fails as its value does.
+        """
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
         def reaches(limit: float, value: float = summary.value) -> bool:
@@ -135,6 +138,6 @@ def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of targets that are met without a warning, and the number that were evaluated."""
+    """Return the number of targets that passed, and the number that were evaluated."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

@@ -30,9 +30,9 @@ class Offsets:
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the first and end indices, both (spans,), of the tokens that overlap each span.
+        """Return for each span the index of the first token that overlaps it, and the index after the last such token.
 
-        ``start`` and ``end``, both (spans,), are in characters; an empty span overlaps no token.
+        All four arrays are (spans,). ``start`` and ``end`` are in characters; an empty span overlaps no token.
         """
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
@@ -45,7 +45,7 @@ class Offsets:
 
 
 def locate(text: str) -> Offsets:
-    """Return the positions of all tokens of a text, from which the tokens of any of its spans can be counted."""
+    """Locate all tokens of a text, so that the tokens in any span of the text can be counted."""
     spans = np.array([match.span() for match in _tokens(text).finditer(text)], dtype=np.int64).reshape(-1, 2)
     return Offsets(spans[:, 0], spans[:, 1])
 

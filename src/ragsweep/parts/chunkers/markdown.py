@@ -32,10 +32,10 @@ class Block(NamedTuple):
 class Markdown:
     """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with its subsections.
 
-    Small sections under one heading are joined while they fit. An oversized section without headings is cut between its
-    paragraphs and lists, else after lines, sentences and words, but never inside a code block, which may thus exceed
-    ``size``. Chunks are spans of the document: a chunk begins with its own heading, without those above it. Headings
-    are CommonMark's.
+    Small sections under one heading are joined while they fit. An oversized section without subsections is cut between
+    its paragraphs and lists, else after lines, sentences and words, but never inside a code block, which may thus
+    exceed ``size``. Chunks are spans of the document: the headings above a section are not repeated in its chunks.
+    Headings are CommonMark's.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -47,7 +47,7 @@ class Markdown:
         check_size("size", self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the parser's version, which may change the blocks."""
+        """Return the parser's version, on which the blocks may depend."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
@@ -59,7 +59,10 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section at its highest headings, except for those at its start."""
+        """Return a section whole if it fits; else cut it at its highest headings, except for those at its start.
+
+        Without such headings, ``_divide`` cuts it. Neighbouring subsections that stay whole are joined while they fit.
+        """
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:
             return [whole]
@@ -76,7 +79,10 @@ class Markdown:
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Yield pieces of consecutive blocks, each as long as ``size`` allows; code blocks are not cut."""
+        """Cut consecutive blocks into pieces of at most ``size`` characters, preferably between blocks, else at pauses.
+
+        Code blocks are not cut, so that a piece with a long one may be longer.
+        """
         start, end = blocks[0].start, blocks[-1].end
         while end - start > self.size:
             begins = [block.start for block in blocks if self.size // 2 < block.start - start <= self.size]
@@ -91,7 +97,7 @@ class Markdown:
 
 
 def _blocks(text: str, tokens: Sequence[Token]) -> tuple[list[Block], list[Piece]]:
-    """Return the blocks of a text, which cover all of it, and its code blocks."""
+    """Return the blocks of a text, which together cover it, and the spans of its code blocks, at any depth."""
     lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
     placed = [(token, lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.map]
     code = [(start, end) for token, start, end in placed if token.type in CODE]

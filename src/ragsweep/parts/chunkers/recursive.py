@@ -13,8 +13,9 @@ from ragsweep.core.types import Corpus, PartTraits, Spans
 class Recursive:
     """Cut after paragraphs, and cut paragraphs longer than ``size`` characters into smaller units.
 
-    The units are lines, or else sentences, words or characters. A piece shorter than ``min_characters`` is joined to a
-    neighbour; other neighbours are joined while they fit in ``size``. The splitter is chonkie's RecursiveChunker.
+    The units are lines, or else sentences, words or characters. A unit shorter than ``min_characters`` is joined to a
+    neighbour, even if the result exceeds ``size`` and is cut again; then neighbours are joined while they fit in
+    ``size``. The splitter is chonkie's RecursiveChunker.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -28,7 +29,7 @@ class Recursive:
         check_size("min_characters", self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the splitter's version, which may change the cuts."""
+        """Return the splitter's version, on which the cuts may depend."""
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:

@@ -40,11 +40,14 @@ class Semantic:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the sentence splitter's version, which may change the sentences."""
+        """Return the sentence splitter's version, on which the sentences may depend."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; each sentence is embedded once, unless it is a document's only one."""
+        """Return the spans of all chunks.
+
+        Each sentence is embedded once, but a document with only one sentence is not embedded.
+        """
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:

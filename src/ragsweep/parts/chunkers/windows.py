@@ -38,7 +38,7 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows that are not blank, or a blank document whole; a document's last window may be shorter."""
+        """Return all windows that are not blank, and blank documents whole; a document's last window may be shorter."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
@@ -66,7 +66,7 @@ class SentenceWindow:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the sentence splitter's version, which may change the sentences."""
+        """Return the sentence splitter's version, on which the sentences may depend."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:

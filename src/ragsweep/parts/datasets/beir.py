@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # minimum number of queries in the note below (all, if there are fewer): fewer may be chance
+_FEW = 3  # the note below needs this many queries, or all if there are fewer: a smaller number may be chance
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
@@ -43,7 +43,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Read all files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
+        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
@@ -76,7 +76,7 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Map each query text to the ids that its queries share with documents, except for relevant documents."""
+    """Map each query text to the documents that have the id of a query with this text, and are not relevant to it."""
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:

@@ -50,7 +50,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Read all files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
+        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()

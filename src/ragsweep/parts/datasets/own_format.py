@@ -32,7 +32,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
+        """Read both files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()
@@ -45,7 +45,8 @@ class Jsonl:
 class Folder:
     """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder, recursively; a page's id is its path.
 
-    Links are not followed; names that begin with a dot, and ids that match a pattern in ``exclude``, are ignored.
+    The path is relative to the folder. Links are not followed. Files and folders whose name begins with a dot, and ids
+    that match a pattern in ``exclude``, are ignored.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -84,7 +85,7 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Load topics and questions. Raises like :meth:`Jsonl.load`, also for an anchor not in this Python's topics."""
+        """Load topics and questions. Raises like :meth:`Jsonl.load`, also if this Python's topics lack an anchor."""
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)

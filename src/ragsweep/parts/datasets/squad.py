@@ -20,8 +20,8 @@ class Squad:
 
     A paragraph is a document: its id is the article's title and a number, as in ``Normans/1``. Equal paragraphs are one
     document. A question's answers are alternatives; overlapping spans are one piece of evidence. If an answer is not at
-    its ``answer_start``, its only occurrence in the paragraph is used. Questions marked ``is_impossible`` are
-    unanswerable.
+    its ``answer_start`` but occurs exactly once in the paragraph, that occurrence is used. Questions marked
+    ``is_impossible`` are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Read the file. Raises ConfigError for invalid settings, one InputError for all faults of the file."""
+        """Read the file. Raises ConfigError for invalid settings, and InputError with the faults of an invalid file."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)
@@ -68,7 +68,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
     placed: dict[tuple[str, int], None] = {}
-    for text, start in answers:  # else its only occurrence, if it has only one
+    for text, start in answers:  # an answer that is not at its start is sought elsewhere
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)

@@ -22,8 +22,8 @@ class TaskCases:
 
     A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
     ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed. All keys except those in OWN are fields:
-    metrics read them (``question.fields``), and the templates ``query``, for the search query, and ``request``, for the
-    question to the model, may use them. The other settings are as in other datasets.
+    metrics read them (``question.fields``), and two templates may use them. ``query`` is the template of the search
+    query, and ``request`` that of the question to the model. The other settings are as in other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

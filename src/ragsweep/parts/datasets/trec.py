@@ -19,8 +19,8 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 class Trec:
     """Read topics (``<top> <num> ...``, or "id, tab, text" lines) and qrels; evidence is a whole document.
 
-    The questions are those labelled by the qrels; others are counted and skipped. A question's text consists of the
-    topic's ``fields``, joined by spaces. A file name may omit its ".gz".
+    The questions are the topics labelled by the qrels; other topics are counted and skipped. A question's text consists
+    of the topic's ``fields``, joined by spaces. A file name may omit its ".gz".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -43,7 +43,7 @@ class Trec:
             raise ConfigError(f"dataset.fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
-        """Read all three files. Raises ConfigError for invalid settings, one InputError for all faults of the files."""
+        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)

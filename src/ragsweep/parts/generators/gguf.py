@@ -40,7 +40,7 @@ class Gguf:
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
     shared. An answer therefore does not depend on other requests; it depends on ``threads`` (through rounding) and
     ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
-    counts tokens but no calls: an answer costs nothing. llama.cpp also opens ports on loopback, protected by a random
+    counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on loopback, protected by a random
     key.
     """
 

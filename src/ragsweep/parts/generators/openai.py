@@ -26,7 +26,7 @@ class OpenAI(EndpointSettings):
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or whose reply is cut
     at ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config.
-    Each of the ``replicates`` answers to a request has its own seed; ``extra.random_seed`` is changed likewise.
+    Each of the ``replicates`` answers to a request has its own ``seed`` and ``extra.random_seed``, if these are set.
     """
 
     TRAITS = replace(
@@ -72,7 +72,7 @@ class OpenAI(EndpointSettings):
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one answer; its output is NaN if ``max_tokens`` is None."""
+        """Return the highest possible cost of one answer; output tokens are NaN if ``max_tokens`` is None."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

@@ -31,7 +31,7 @@ class Transformers(LocalModel):
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. If ``batch`` is more than 1, prompts are
     padded to a multiple of STEP tokens. The shapes of a computation, which determine its rounding, therefore depend on
     the request and ``batch``, not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's
-    window is a failed answer. Usage counts tokens but no calls: an answer costs nothing.
+    window is a failed answer. Usage counts tokens but no calls, because nothing is paid.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -91,7 +91,7 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield batches of at most ``batch`` indices of prompts of equal width; prompts beyond the window fail."""
+        """Yield the indices of at most ``batch`` prompts of equal width at a time; prompts beyond the window fail."""
         widths: dict[int, list[int]] = {}
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):

@@ -72,7 +72,7 @@ class Sq(CodeIndex):
         return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
 
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Train on the ends of the ranges, the only input that faiss uses."""
+        """Train on the ends of the ranges: faiss would use nothing else of the vectors."""
         faiss = library()
         kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
         trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)

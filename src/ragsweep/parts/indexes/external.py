@@ -21,8 +21,8 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 class ExternalIndex(ABC):
     """Base class: fill a database table with the vectors, search it for candidates, and rank them by the vectors.
 
-    Every set of vectors and build parameters has its own table, named after their hash. A missing or incomplete table
-    is filled before it is searched; a complete one is reused, and never deleted.
+    Every set of vectors and build parameters has its own table, named after their hash. A missing table is filled
+    before it is searched, and an incomplete one is completed or rejected. A complete one is reused, and never deleted.
     """
 
     NAME: ClassVar[str] = "table"

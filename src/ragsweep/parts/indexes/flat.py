@@ -54,7 +54,7 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Return how far the float32 product of a ranked vector can be below that of the last rank, (queries,).
+    """Return a margin (queries,): a vector cannot be ranked if its float32 product is below the last rank's by more.
 
     However it is summed, a float32 inner product of n terms is off by at most about n times the unit roundoff times
     both lengths (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Two such errors, and the

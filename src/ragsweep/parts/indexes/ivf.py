@@ -13,7 +13,7 @@ from ragsweep.parts.indexes.vectors import blocks, sample
 from ragsweep.parts.limits import check_at_least
 
 LEAST = 39
-"""Minimum training vectors per list; with fewer, faiss warns."""
+"""Minimum training vectors per list, on average; with fewer, faiss warns."""
 
 SPARE = 32
 """Candidates fetched beyond twice the depth, because one-byte codes misplace some."""
@@ -23,10 +23,10 @@ SPARE = 32
 class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists around means, using faiss, and search the ``nprobe`` nearest lists.
 
-    The means are trained on a seeded sample of up to ``train_sample`` vectors. A small corpus has fewer lists, so that
-    each is trained on at least 39 vectors: 400 vectors make 10 lists. A list stores one byte per value of a vector; the
-    candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than ``depth``
-    are found if the searched lists contain no more.
+    The means are trained on a seeded sample of up to ``train_sample`` vectors. A small corpus has fewer lists: one
+    per 39 training vectors, but at least one, so that 400 vectors make 10 lists. A list stores one byte per value of a
+    vector; the candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than
+    ``depth`` are found if the searched lists contain no more.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))

@@ -24,13 +24,13 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
-"""The tag of the version of a table that contains all vectors and their index; it is written last."""
+"""Tag of the table version that contains all vectors and their index; it is written last."""
 
 LEAST = 256
-"""Minimum vectors of an indexed table, and of a partition: LanceDB trains 256 means."""
+"""Minimum vectors of an indexed table, and per partition on average: LanceDB trains 256 means."""
 
 A_GRAPH = 2**20
-"""Maximum vectors per graph; a larger table has several graphs."""
+"""Maximum vectors per graph, on average; a larger table has several graphs."""
 
 ALL = 10_000
 """An upper bound on the number of graphs of a table."""
@@ -77,11 +77,11 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
-        """Set the effort and the number of candidates of a query, and return it."""
+        """Set the effort and the number of candidates of a query, and return the query."""
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the build parameters, which identify a table together with its vectors."""
+        """List the build parameters: together with its vectors, they identify a table."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"
@@ -215,8 +215,9 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """Search a LanceDB table with a graph of vectors, which have one byte per value.
 
-    Up to 2^20 vectors share a graph, and all graphs are searched; the candidates are scored by the vectors
-    themselves. A rebuilt table may miss different neighbours: several threads build the graph.
+    A table of up to 2^20 vectors has one graph, a larger one several, which are all searched. The candidates are scored
+    by the vectors themselves, and no ranking is longer than ``ef_search``. A rebuilt table may miss different
+    neighbours: several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

@@ -28,7 +28,7 @@ LONGEST = 2000
 """Maximum dimensions of a vector that pgvector indexes."""
 
 WIDEST = 1000
-"""Maximum of ``ef_search``, the candidates per question, in pgvector."""
+"""The maximum that pgvector accepts for ``ef_search``, the number of candidates per question."""
 
 EXTENSION = 7_233_100
 """Key of the advisory lock under which the extension is created, because concurrent attempts fail."""
@@ -42,7 +42,7 @@ class PgVector(ExternalIndex):
     table, and concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
-    different neighbours. Vectors have at most 2,000 numbers.
+    different neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -251,10 +251,10 @@ def _is_url(text: str) -> bool:
 
 
 def _secrets(url: str) -> set[str]:
-    """Return the password in a URL, before its host or among its parameters, as written and decoded; empty without one.
+    """Return the password in a URL, both as written and decoded; empty if there is none.
 
-    The pieces of an unescaped password are included, because a ``/`` or ``@`` in it makes libraries quote parts of the
-    password as port or host.
+    It may be before the host or among the parameters. The pieces of an unescaped password are included, because a ``/``
+    or ``@`` in it makes libraries quote parts of the password as port or host.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

@@ -29,10 +29,10 @@ class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
-    For each sample, equal prompts of several metrics are sent once per process; at temperature 0, so are a metric's
-    repetitions of a prompt. ``replicate`` changes only the seed and the address of stored judgements: a new value
-    repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's endpoint).
-    ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
+    For each sample, a process sends a prompt once, even if several metrics use it. If one metric repeats the prompt, it
+    is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored judgements: a
+    new value repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's
+    endpoint). ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
     """
 
     TRAITS = replace(
@@ -130,7 +130,7 @@ class OpenAIJudge(EndpointSettings):
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send the prompt; if the reply does not conform, send both once more with the fault."""
+        """Send the prompt; if the reply does not conform, send prompt and reply once more, with the fault."""
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.structured:
             options |= {"schema": dict(schema.json_schema), "schema_name": schema.name}

@@ -37,7 +37,7 @@ class JsonObject:
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object. Raises ValueError, which states the fault, if there is none or it violates the schema."""
+        """Return the object. Raises ValueError, whose message says why, if there is none or it violates the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]
