@@ -24,7 +24,7 @@ COLUMNS = {
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Update the checksums for the block's changes to the rows that match a condition before or after the block."""
+    """Update the checksums for a block; ``condition`` must match every row that the block adds, alters or removes."""
     _toggle(connection, table, condition, values)
     yield
     _toggle(connection, table, condition, values)

@@ -76,7 +76,7 @@ class Claims(Liveness[ClaimKey]):
         return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
-        """Renew the heartbeat of this process's claims, which processes on other machines check."""
+        """Renew the heartbeat of this process's claims, so that other processes can see that it is alive."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
@@ -120,7 +120,8 @@ class Claims(Liveness[ClaimKey]):
     def claim_upload(self, record: int) -> Holder | bool:
         """Claim the upload of a record.
 
-        Returns True on success, False if the record is tracked or no longer exists, else the other holder.
+        Returns True on success, False if the record is tracked or no longer exists, and the other living process if one
+        holds the claim.
         """
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
@@ -146,7 +147,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Read the claims on an object with a heartbeat after ``since``, including those of dead processes."""
+        """Read an object's claims whose last heartbeat was after ``since``, including those of dead processes."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT number, attempts, heartbeat, host, process, started FROM claims"

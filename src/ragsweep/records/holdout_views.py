@@ -28,8 +28,8 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Record the holdout's questions and, if the result is on the holdout, a use of the holdout.
 
-    A sweep counts as one use, a search as one for each number of trials after which it evaluates finalists, and a
-    single config as one each time that it is evaluated.
+    A sweep counts as one use, and a single config as one each time that it is evaluated. A search counts as one use
+    when it evaluates finalists, and as another whenever it does so again after further trials.
     """
     golden = facts.undivided
     if facts.held:

@@ -64,7 +64,10 @@ class Ledger:
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
-        """Return the last sweep with this key (equal configs, tracked in the same place); None if there is none."""
+        """Return the last sweep with this key; None if there is none.
+
+        Sweeps of equal configs that are tracked in the same place have the same key.
+        """
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
@@ -117,7 +120,7 @@ class Ledger:
                 connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps that have the status RUNNING although no command's process on them is alive."""
+        """List the sweeps that have the status RUNNING although no living process has a command on them."""
         running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
         return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
@@ -135,7 +138,7 @@ class Ledger:
         """Write the outcome of a job atomically, and return the record's id.
 
         The record of a repeated job is replaced, and keeps its MLflow run. Rankings are not recorded. With ``fenced``,
-        raises InputError if another process has taken over the job.
+        raises InputError if this process no longer holds the claim on the job.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -252,7 +255,7 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
-        """Read the final outcomes of a sweep, including its finalists, that the tracker lacks."""
+        """Read those final outcomes of a sweep's configs and finalists that the tracker lacks."""
         return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:

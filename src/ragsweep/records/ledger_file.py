@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier format that can still be read, with a hash per row."""
+"""The format that is written, and an earlier one, with a hash per row, that can still be read."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,

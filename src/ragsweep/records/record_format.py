@@ -149,7 +149,7 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
-    """Return the kind of block that stores a column; a column of mixed types is in "own"."""
+    """Return the kind of block that stores a column; mixed types, and integers beyond 64 bits, are in "own"."""
     types = set(map(type, column))
     if name in OWN:
         return "own"

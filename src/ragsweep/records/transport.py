@@ -21,7 +21,7 @@ _DIGEST, _LENGTH = 32, 8
 
 
 class Delivery(NamedTuple):
-    """An outcome, the cost of its calls, and its artifacts."""
+    """An outcome, the calls, tokens and money that were spent on it, and its artifacts."""
 
     outcome: Result | Failure
     spent: Mapping[str, float]

@@ -50,7 +50,7 @@ class Endpoint(Service):
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
     ) -> Reply:
-        """Request the next message; ``schema``, named ``schema_name``, is a JSON Schema that the service enforces.
+        """Request the next message; ``schema``, named ``schema_name``, is a JSON Schema that the reply should follow.
 
         ``sampling`` (temperature, max_tokens, seed ...) is copied into the body, without None values.
 

@@ -29,6 +29,6 @@ class EndpointFailed(CallError):
 
 
 def quote(fact: str, key: str = "") -> str:
-    """Cut a fact to one line of at most QUOTED characters and "..."; mask ``key`` and the environment's secrets."""
+    """Cut a text to one line of at most QUOTED characters plus "..."; mask ``key`` and the environment's secrets."""
     line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."

@@ -39,7 +39,7 @@ POLL = 0.01
 """Seconds between checks of whether the single allowed call has returned."""
 
 BURST = 1.0
-"""The size of a burst: the amount that the rate allows in this many seconds."""
+"""The amount that the rate allows in this many seconds may be used at once."""
 
 
 def parse_retry_after(value: str | None) -> float:
@@ -70,7 +70,7 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spreads an amount evenly over time, with bursts of at most the amount of BURST seconds."""
+    """Spreads calls or tokens evenly over time, except for small bursts (see BURST)."""
 
     def __init__(self) -> None:
         self._free = -math.inf
@@ -100,7 +100,10 @@ class CircuitBreaker:
         self._fact = ""
 
     def delay(self, now: float) -> float:
-        """Return the seconds until the next check; 0 lets a call through. Raises EndpointFailed while open."""
+        """Return the seconds until the next check; 0 lets a call through.
+
+        Raises EndpointFailed while the circuit is open.
+        """
         if now < self._open_until:
             way_out = "check its address, and run again when it answers"
             fact = f"{self._fact}; the service counts as down after {self._failures} failures"
@@ -130,7 +133,7 @@ class CircuitBreaker:
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
-        """Record an attempt that failed with ``fact``, its start and end, and the wait that the service requested."""
+        """Record a failed attempt: its error (``fact``), its start and end, and the wait that the service requested."""
         self._fact = fact
         paused = max(self._paused_until, now)
         if self._failures < SLOW_AFTER or began >= self._last_failure:

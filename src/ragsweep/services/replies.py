@@ -58,7 +58,7 @@ class HttpResponse:
 
 @dataclass(frozen=True)
 class EventStream:
-    """The events of a streamed response: JSON values, and texts where an event's data is not JSON."""
+    """The events of a streamed response: parsed JSON objects and strings; any other data of an event is a text."""
 
     events: tuple[Any, ...]
 
@@ -145,7 +145,10 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None if one is missing (the output's may be, without ``received`` text)."""
+    """Read the service's token counts; None if one is missing.
+
+    A missing count of output tokens is 0 if no text was ``received`` (a number of characters).
+    """
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)

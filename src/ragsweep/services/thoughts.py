@@ -42,8 +42,8 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     """Separate the answer, the text after the last closed block, from the thoughts.
 
     A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Three kinds
-    of tags are plain text: tags within code, tags in a reply that is entirely JSON, and an opening tag inside a line
-    that no tag closes. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other
+    of tags are plain text: tags within code, tags in a reply that is entirely JSON, and an opening tag inside a line if
+    no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other
     forms.
     """
     if not tags or _is_json(text):
@@ -97,14 +97,14 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag or part of one, which decoded text must keep for the separation."""
+    """Return whether a special token is a tag or part of one; decoding must keep such tokens."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 
 
 @cache
 def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a tag, and of code or a tag."""
+    """Return two patterns: one matches a tag, the other code or a tag."""
     name = "|".join(map(re.escape, tags))
     opening = rf"<(?i:{name})\s*>|\[(?:{name.upper()})\]|{OPENING}"
     closing = rf"</(?i:{name})\s*>|\[/(?:{name.upper()})\]|{CLOSING}"

@@ -3,10 +3,11 @@
 Words are defined as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions for
 SQuAD", and its evaluation script): lower case, no punctuation, no articles. The best of several right answers counts,
 and the right answer to an unanswerable question is an empty text. Beyond SQuAD, citations such as ``[1]`` are not
-words, and a right answer that consists of articles and punctuation is compared with both kept. Text other than ASCII
-English is normalised further: French articles and elided words (``l'``, ``qu'``) are removed, as is Unicode's
-punctuation; compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that are
-written without spaces, and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
+words, and a right answer that consists only of articles and punctuation is compared without removing them. Text other
+than ASCII English is normalised further: French articles and elided words (``l'``, ``qu'``) are removed, as is
+Unicode's punctuation; compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that
+are written without spaces, and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and
+KorQuAD).
 """
 
 import re
@@ -25,11 +26,11 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 Language = Literal["label", "english", "french"]
 
 PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
-"""Removes ASCII punctuation, and two signs that Unicode classifies as mathematical: the fraction slash and minus."""
+"""Removes ASCII punctuation, and two signs that Unicode classifies as mathematical: fraction slash and minus."""
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words that are elided before a vowel; they are removed before punctuation is, as they end in an apostrophe."""
+"""French words that are elided before a vowel. They end in an apostrophe, so they are removed before punctuation."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Replaces punctuation that may join two words (``1994-1998``, ``Newton's``) by spaces."""
@@ -40,7 +41,7 @@ _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Maximum number of words of a short right answer. A reply must contain it verbatim, but may rephrase a longer one."""
+"""Maximum number of words of a short right answer. A reply must contain a short one whole, but may rephrase others."""
 
 
 class ExactMatch(AnswerMetric):
@@ -95,9 +96,9 @@ class TokenRecall(ExactMatch):
 class ContainsAnswer(TokenRecall):
     """Whether the answer contains all words of a right answer in sequence: 1 or 0.
 
-    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not detected,
-    and an answer that copies its whole context contains every right answer in it. The measure is the "sub-EM" of
-    FlashRAG (Jin et al. 2024), with whole words: ``15`` does not contain ``1``.
+    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not detected, and
+    an answer that copies its whole context contains every right answer that the context contains. The measure is the
+    "sub-EM" of FlashRAG (Jin et al. 2024), with whole words: ``15`` does not contain ``1``.
     """
 
     TRAITS = PartTraits(version="2")
@@ -112,8 +113,8 @@ class ContainsAnswer(TokenRecall):
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
     """Return whether a reply contains one of the right answers.
 
-    A right answer of at most SHORT words must be contained. Of a longer one, at least the proportion ``threshold`` of
-    the words must occur, unless it contains a short right answer: then only the short one counts. Two characters of a
+    A right answer of at most SHORT words must occur whole. Of a longer one, at least the proportion ``threshold`` of
+    the words must occur; but a long right answer that contains a short one is ignored. For SHORT, two characters of a
     script without spaces, or of Hangul, count as one word.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
@@ -143,7 +144,7 @@ def contains(text: str, right: str, language: str) -> bool:
 def recall(text: str, right: str, language: str) -> float:
     """Return the proportion of a right answer's words that a text contains.
 
-    If the right answer has no words, return 1 if the two texts are equal, else 0.
+    If the right answer has no words, return 1 if the texts are equal except for case and white space, else 0.
     """
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
@@ -152,7 +153,7 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Return a text in lower case without punctuation and the language's articles, with single spaces between words."""
+    """Return a text in lower case, without punctuation or the language's articles, with single spaces between words."""
     lowered = text.lower() if text.isascii() else _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
@@ -168,8 +169,8 @@ def _with_decimals(text: str, language: str) -> str:
 def articles_of(question: Question, language: Language) -> str:
     """Return the language of the articles to drop: "french" or "english".
 
-    For "label", it is French if the question's label ``language`` is French or, without that label, if the question's
-    text is French; otherwise English.
+    If ``language`` is "label", the question's label ``language`` decides or, without one, the detected language of its
+    text; any language other than French counts as "english".
     """
     if language != "label":
         return language
@@ -180,7 +181,7 @@ def articles_of(question: Question, language: Language) -> str:
 def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
     """Normalise an answer and the right answers; an unanswerable question has one right answer, an empty text.
 
-    If nothing remains of any right answer to an answerable question (``A``, ``?``), all texts keep punctuation and
+    If every right answer to an answerable question would become empty (``A``, ``?``), all texts keep punctuation and
     articles.
     """
     texts = question.expected if question.answerable else ()

@@ -63,13 +63,13 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the sum of ``weights``, which has one number per piece of evidence, for each question."""
+    """Return, for each question, the sum of its pieces' weights; ``weights`` has one number per piece of evidence."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
 
 def evidences(view: EvaluationView) -> NDArray[np.float64]:
-    """Return the number of pieces of evidence of each question."""
+    """Return how many pieces of relevant evidence each question has."""
     return _evidences(view.evidence_question, len(view.questions))
 
 
@@ -128,12 +128,12 @@ class AnswerMetric(Proportion):
         """Score an answer that did not fail, or return the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question has no score for any answer; empty if it can have one."""
+        """Return why a question has no score, whatever the answer; empty if it can have one."""
         return ""
 
 
 class JudgedAnswerMetric(Proportion):
-    """A metric that a slow model judges; ``_unjudged_score`` handles the answers that need no judgement."""
+    """A metric for which a slow model judges answers; ``_unjudged_score`` scores those that need no judgement."""
 
     TRAITS = PartTraits(skips_abstained=True)
     needs: tuple[str, ...] = ("answer",)
@@ -154,7 +154,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question has no score for any answer; empty if it can have one."""
+        """Return why a question has no score, whatever the answer; empty if it can have one."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -162,7 +162,7 @@ class JudgedAnswerMetric(Proportion):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return a metric's judgements, one per question; "not judged" if there are none."""
+    """Return a metric's judgements, one per question; if there are none, each has the reason "not judged"."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
@@ -211,7 +211,7 @@ def reason_incomparable(question: Question) -> str:
 
 
 def reason_conversational(question: Question) -> str:
-    """Return the reason CONVERSATIONAL for a question that needs no passage; else empty."""
+    """Return the reason CONVERSATIONAL for a question that needs no retrieval; else empty."""
     return "" if question.needs_retrieval else CONVERSATIONAL
 
 

@@ -78,7 +78,7 @@ class ContextNdcg(Proportion):
 class EvidenceCoverage(EvidenceMetric):
     """Proportion of the evidence's characters that the context contains, averaged over the pieces of evidence.
 
-    If the evidence is a whole document, any one of its chunks in the context is enough.
+    A piece that is a whole document is fully contained if any of its chunks is in the context.
     """
 
     TRAITS = PartTraits(version="1")
@@ -105,7 +105,10 @@ class ContextTokenPrecision(Proportion):
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context, including titles, by one fixed tokenizer, for questions that need retrieval."""
+    """Number of tokens of the context, titles included, counted by one fixed tokenizer.
+
+    Only questions that need retrieval are scored.
+    """
 
     TRAITS = PartTraits(version="2")
     name = "context_tokens"
@@ -193,7 +196,7 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """The distractors or sections of all questions, and each question's reason for having none, or ""."""
+    """The distractors or sections of all questions; ``reasons`` says why a question has none ("" if it has any)."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]

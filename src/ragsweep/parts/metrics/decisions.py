@@ -116,9 +116,10 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the one in the metric's name: 1 or 0, for answerable or for unanswerable questions.
+    """Whether the outcome is the one that names the metric: 1 or 0.
 
-    Each outcome is a cell of the confusion matrix; the questions of the other row are not scored.
+    Each outcome is a cell of the confusion matrix. Only the questions of its row, the answerable or the unanswerable
+    ones, are scored.
     """
 
     TRAITS = PartTraits(version="4")

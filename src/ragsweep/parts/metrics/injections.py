@@ -98,8 +98,9 @@ def find_injections(text: str) -> tuple[str, ...]:
     """Return the names of the patterns of prompt injection that a text contains; empty for most texts.
 
     The patterns are orders to ignore instructions (in fifteen languages), demands for a grade, judgements as JSON, role
-    tags, new personas, fence tags, invisible characters, and words that mix two alphabets. All except the last three
-    are searched for in the folded text (``fold_homoglyphs``); role tags at the start of a line, also in the original.
+    tags, new personas, fence tags, invisible characters, and words that mix Latin and Cyrillic letters. The last three
+    are searched for in the original text, all others in the folded text (``fold_homoglyphs``). Role names at the start
+    of a line are searched for in both.
     """
     plain = fold_homoglyphs(text)
     names = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]

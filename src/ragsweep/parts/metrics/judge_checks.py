@@ -90,7 +90,7 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Whether the judge accepts an answer against both the right reference and a wrong one: 1 or 0, on a sample.
+    """Whether the judge accepts an answer both with the right reference and with a wrong one: 1 or 0, on a sample.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
     tried first, so most questions cost one call. Whether a question is in the sample depends only on its text, so all
@@ -163,7 +163,7 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return, for each question, why no metric judged it, preferably a failure; empty if one did."""
+    """Return, for each question, why no metric judged it (a failure, if there was one); empty if one did."""
     result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]

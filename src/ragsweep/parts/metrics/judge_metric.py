@@ -131,7 +131,10 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement; conversation, skipped refusals, and failures get NaN with a reason."""
+        """Score every question by its judgement.
+
+        Conversational questions, skipped abstentions and failed judgements get NaN and a reason.
+        """
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):

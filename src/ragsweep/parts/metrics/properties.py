@@ -98,7 +98,7 @@ class CostPer1000(AnswerMetric):
 
 
 class AnswerSupport(AnswerMetric):
-    """The generator's own confidence in its answer, refusals included; risk-coverage curves are based on it."""
+    """The generator's own confidence in its answer, even if that is a refusal; risk-coverage curves are based on it."""
 
     TRAITS = PartTraits(version="1")
     name = "answer_support"
@@ -132,9 +132,10 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that one question, run alone, takes in one stage or in all; the mean, or the quantile in the name.
+    """Milliseconds that one question, run alone, takes in one stage or in all.
 
-    The stage "retrieval" is the sum of all stages except "generate".
+    The name says whether questions are summarised by their mean or by a quantile. The stage "retrieval" is the sum of
+    all stages except "generate".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -15,7 +15,7 @@ from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 class RagasIdBasedContextPrecision(Proportion):
     """Proportion of the context's chunks that cover a piece of evidence; an empty context is not scored.
 
-    This is ragas' IDBasedContextPrecision, with the covering chunks as the relevant ones.
+    This is ragas' IDBasedContextPrecision; the chunks that cover evidence are the relevant ones.
     """
 
     TRAITS = PartTraits(version="2")
@@ -38,8 +38,9 @@ class _ByText(Proportion):
     """A comparison of chunks with quoted evidence by edit distance.
 
     A match has a similarity of at least ``threshold`` (precision) or above it (recall). Quotes are compared with whole
-    chunks, so a phrase is not similar to a page that contains it. Evidence that is a whole document has no quote, and
-    the context's texts are available only if the config has a generator.
+    chunks, so a phrase is not similar to a page that contains it. A question is not scored if any of its relevant
+    evidence is a whole document, which has no quote, or if the config computes no answers: the context's texts are kept
+    only with answers.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")

@@ -20,7 +20,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
-"""Part of the address of every judgement; change it with any change to this module that can affect judgements."""
+"""Part of the address of ragas' judgements; change it with any change to this module that can affect them."""
 
 LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of replies that list the statements of a text."""

@@ -1,8 +1,9 @@
 """RAGAS's judged metrics, with ragas' own prompts and arithmetic (``ragas.metrics.collections``) and our calls.
 
-They differ from ragas in two ways. A failed judgement is NaN with a reason, instead of being averaged away. A text
-without statements is NaN, except in RagasFactualCorrectness; for ragas' AnswerCorrectness it is a perfect match. An
-empty reply of the judge is NaN; ragas' AnswerRelevancy scores it 0.
+They differ from ragas in three ways. A failed judgement is NaN with a reason, instead of being averaged away. If a text
+has no statements, the score is NaN, except in RagasFactualCorrectness; ragas' AnswerCorrectness calls this a perfect
+match. If the judge derives an empty question from an answer, the score is NaN; ragas' AnswerRelevancy skips empty
+questions, and scores 0 if all are empty.
 """
 
 import math
@@ -33,9 +34,9 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """A metric of ragas; ``of_ragas`` is the name of its class in ragas.
 
-    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of them has any.
-    A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and ``embeds``
-    embedding calls.
+    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of its texts has
+    statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and
+    ``embeds`` embedding calls.
     """
 
     of_ragas: ClassVar[str]
@@ -59,7 +60,7 @@ class RagasMetric(JudgeMetric):
         return versions()
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest expected cost of one judgement; written tokens are NaN without ``max_tokens``."""
+        """Return a high estimate of one judgement's cost; the tokens that chats write are NaN if not limited."""
         judge = self._judge
         by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + by_passage

@@ -135,9 +135,9 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean precision at the ranks of the pieces of evidence, and 0 for a piece not found (trec_eval's map, map_cut).
+    """Mean, over the pieces of evidence, of the precision at the piece's rank (trec_eval's map, map_cut).
 
-    A question's value is its average precision; the mean over questions is MAP.
+    A piece that is not found counts as 0. A question's value is its average precision; the mean over questions is MAP.
     """
 
     TRAITS = PartTraits(version="1")
@@ -192,11 +192,12 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class AnnRecall(Proportion):
-    """Proportion of the first chunks of exact search that are also among as many first chunks of approximate search.
+    """Proportion of exact search's first chunks that are also among approximate search's first chunks.
 
-    This is the recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with
-    chunks compared by identity. The legs of a hybrid that have approximate indexes are pooled; without any approximate
-    index, there is no score.
+    Both rankings are cut at the same rank: the cutoff or, without one, the depth of exact search. This is the recall of
+    Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with chunks compared by
+    identity. The legs of a hybrid that have approximate indexes are pooled; without any approximate index, there is no
+    score.
     """
 
     TRAITS = PartTraits(version="1")

@@ -47,7 +47,7 @@ class _Overlap(AnswerMetric):
         return max(map(partial(self._score_text, text), question.expected)) if text else 0.0
 
     def _score_text(self, text: str, right: str) -> float:
-        """Return 1 for equal texts, which may have no words to compare; else compare them."""
+        """Compare two texts; equal ones score 1, even if they have no words to compare."""
         text, right = composed(text), composed(right)
         return 1.0 if text == right else self._compare(text, right)
 
@@ -131,9 +131,9 @@ _STEMMERS = {
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
-    ``match`` decides whether whole words, substrings, or word stems in ``language`` are compared; "label" is the
-    language of the question's label or, without one, the detected language. A refusal of an answerable question scores
-    0; unanswerable questions are not scored.
+    ``match`` decides whether whole words, substrings or word stems are compared. ``language`` is the language of the
+    stems; "label" means that of the question's label or, without one, the detected language, or else English. A refusal
+    of an answerable question scores 0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -176,7 +176,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the folded stems of a text's words and the text's punctuation marks, each between spaces."""
+    """Return the tokens of a text, each between spaces: the folded stems of its words, and its punctuation marks."""
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
     return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
 

@@ -18,8 +18,8 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    A ``unit`` of "%" or "points", or none, means a scale on which configs are compared by differences; any other unit
-    means an amount, such as milliseconds, which is compared by ratios.
+    Configs are compared by differences if ``unit`` is "%", "points" or empty. Any other unit, such as milliseconds, is
+    that of an amount, which is compared by ratios if all scores are above 0.
 
     The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted
     but does not make a result partial; comparisons of configs replace such a missing score by the worst score, if the

@@ -21,7 +21,7 @@ class Last:
 
 @dataclass(eq=False)
 class History:
-    """Join the last ``turns`` turns (None: all) of the ``roles``, oldest first, and the question, one per line."""
+    """Search with the last ``turns`` turns (None: all) of the given ``roles``, and then the question, one per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

@@ -46,7 +46,7 @@ class ApiReranker(ServiceSettings):
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call. Raises ConfigError for invalid settings of the order."""
+        """Set up the service; makes no call. Raises ConfigError for a number out of range."""
         self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
@@ -59,7 +59,7 @@ class ApiReranker(ServiceSettings):
         """Score pairs, with a call for every ``batch_size`` texts of a question; a pair with a blank question scores 0.
 
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
-        scores fewer questions at a time; questions that fail alone have no ranking.
+        scores fewer questions at a time; a question that fails even by itself gets no ranking.
         """
         requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
@@ -96,7 +96,7 @@ def read(answer: Any, texts: int) -> list[float]:
 
 
 def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[RerankCall]:
-    """Group pairs into calls by question, in the given order, with each distinct text once."""
+    """Group pairs into calls of one question and at most ``batch_size`` distinct texts, in order of first use."""
     rows_of: dict[str, dict[str, list[int]]] = {}
     for row, (query, text) in enumerate(pairs):
         rows_of.setdefault(query, {}).setdefault(text, []).append(row)

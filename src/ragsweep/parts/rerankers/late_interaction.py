@@ -22,7 +22,7 @@ class LateInteraction:
     The score is the mean of these cosines, from -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the
     sum, which ranks the chunks of a question alike but is not comparable between questions. The token vectors are
     those of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
-    chunking, and stored in half precision, which changes a score by less than 0.001.
+    chunking and embedder, and stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -75,7 +75,7 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
     """Return one score per chunk: the mean, over the query's tokens, of the cosine to the chunk's most similar token.
 
     All token vectors are unit vectors, and ``positions`` are the indices of the chunks to score. A chunk without tokens
-    scores -1; if the query has no tokens, every chunk does.
+    scores -1, as does every chunk if the query has no tokens.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

@@ -78,7 +78,7 @@ class Bm25:
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Return the word counts of some chunks or, for rank_bm25, which counts by itself, their words in order."""
+        """Return the word counts of some chunks; for rank_bm25, which counts by itself, return their words in order."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 

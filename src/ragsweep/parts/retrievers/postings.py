@@ -91,12 +91,12 @@ class Vocabulary:
         return len(self._numbers)
 
     def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Number the words of a block in order of arrival; a word that is already known keeps its number."""
+        """Return the number of each word of a block: a known word keeps its number, a new one gets the next."""
         known = self._numbers
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the sorted words, and an array that maps each number returned by ``add`` to its word's index there."""
+        """Return the sorted words, and an array that maps each number from ``add`` to its word's index among them."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -107,8 +107,8 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
     """Return the sorted words and, unless there are none, the arrays of the index by name.
 
     The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields numbered
-    blocks in any order. The counts are kept in a temporary file, at least three bytes per pair, and the postings in
-    another one, so only the vocabulary and the chunks' lengths use memory that grows with the number of chunks.
+    blocks in any order. The counts (at least three bytes per pair) and the postings are kept in temporary files, so
+    only the vocabulary and the chunks' lengths use memory that grows with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}

@@ -18,7 +18,7 @@ class Rule:
 
     Patterns are regular expressions; a match begins at the start of the text and stops at the end of a word, ignoring
     case and accents. A text of more than ``most_words`` words always leads to a search, because a question may follow a
-    greeting.
+    greeting; a character of a script without spaces counts as half a word.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
@@ -50,7 +50,7 @@ class Rule:
 
 
 def _folded(pattern: str) -> str:
-    r"""Return the pattern as a group, without accents and case; escapes are unchanged: ``\W`` differs from ``\w``."""
+    r"""Return a pattern as a group, folded like a text; escapes are unchanged, because ``\W`` differs from ``\w``."""
     parts = re.split(r"(\\.|\(\?P?)", pattern)
     return f"(?:{''.join(part if n % 2 else _bare(part) for n, part in enumerate(parts))})"
 

@@ -33,8 +33,8 @@ class Python:
     The function takes the question and, if it has a second parameter, the earlier turns (a list of mappings with
     ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional if
     ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
-    exception counts as a failed answer. The function's module must be trusted; the address of a result contains a hash
-    of the module's source, and of the modules of its package that it imports.
+    exception counts as a failed answer. The function's module must be trusted. The address of a result contains a hash
+    of the source of that module, and of the modules that it imports from its own package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))

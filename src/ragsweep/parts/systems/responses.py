@@ -34,9 +34,9 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
     Nested lists of chunks (one list per document) become one list; the id or score of a nested list applies to each of
     its chunks. Chunks with neither id nor text are dropped.
 
-    The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
-    null or blank, or begins with one of the refusals, is an abstention; an answer that ends within thoughts is a
-    failure. Raises ValueError if a value has the wrong type or length.
+    The answer is a text or the parts of a chat message. Thoughts, which are parts of their own or enclosed in ``tags``,
+    are removed from it. An answer that is null or blank, or begins with one of the refusals, is an abstention; an
+    answer that ends within thoughts is a failure. Raises ValueError if a value has the wrong type or length.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
@@ -106,15 +106,16 @@ def parse_path(path: str) -> list[str | int]:
 def value_at(value: Any, path: str) -> Any:
     """Return the value at a path; after a ``[*]``, a list of the values at the rest of the path in each item.
 
-    Raises PathNotFound, with the part of the path that does not exist, and ValueError for an invalid path.
+    Raises PathNotFound, whose message names the first missing part of the path, and ValueError for an invalid path.
     """
     return _value(value, parse_path(path), "")
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the joined texts at a path in a stream's events; without texts, the last value there, or None.
+    """Return the joined texts at a path in a stream's events.
 
-    Raises PathNotFound if the path exists in no event.
+    If there are no texts, returns the last value there that is not null; None if all are null. Raises PathNotFound if
+    the path exists in no event.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:

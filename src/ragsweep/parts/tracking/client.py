@@ -282,7 +282,10 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run, and end it with ``status`` or, after an error except an outage, as FAILED or KILLED."""
+        """Open a config's run, and end it with ``status``.
+
+        After an error in the block, it is ended as FAILED or KILLED; after an outage, it is not ended.
+        """
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run

@@ -78,8 +78,8 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    ``parents`` caches the runs of sweeps by id, because all children need them, ``experiments`` the ids of experiments
-    by name, and ``prompts`` the registered versions by name and text (None if the registry is unavailable).
+    It caches what many runs need: ``parents``, the runs of sweeps by id; ``experiments``, the ids of experiments by
+    name; and ``prompts``, the registered versions by name and text (None if the registry is unavailable).
     """
 
     uri: str
@@ -105,7 +105,7 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this URI and the experiment with this id the process's defaults for MLflow during the block.
+        """For the block, make this URI and the experiment with this id the ones that MLflow uses by default.
 
         Some functions of MLflow ignore the URI of a client, and use the defaults.
         """

@@ -100,7 +100,7 @@ LOCK_SECONDS = 300.0
 
 
 def check_database(uri: str, path: Path) -> None:
-    """Check that MLflow can use a database file, and its artifact folder if the file is new, without loading MLflow.
+    """Check that MLflow can use a database file and, if the file is new, its artifact folder; MLflow is not loaded.
 
     Creates the folders.
 

@@ -80,7 +80,7 @@ LONGEST_REQUEST = 600_000
 MOST_METRICS = 40
 """Number of metrics in a run up to which optional ones are added: MLflow's pages show all of them side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Metrics that come in families: at a cutoff, latencies, and those of approximate indexes."""
+"""Matches the names of metrics that come in families: at a cutoff, of latency, or of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Ranking metrics that papers report; conf/targets/retrieval.yaml has a threshold for each."""
 
@@ -161,7 +161,7 @@ def without_noise(value: float) -> float:
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters to send, in which hashes replace long values, and the long values by name."""
+    """Return the parameters to send, with a hash in place of each long value; and the long values by name."""
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long

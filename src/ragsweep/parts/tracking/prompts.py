@@ -36,7 +36,7 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version of this prompt, and register it if there is none; processes that share a file take turns."""
+    """Return the version of this prompt, registering one if needed; processes that share a database file take turns."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [

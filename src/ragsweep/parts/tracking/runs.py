@@ -1,4 +1,4 @@
-"""The names of tags, the place of a run, and the assignment of a sweep's runs to jobs, without importing MLflow."""
+"""The names of tags, the place of a run, and the assignment of a sweep's runs to jobs; does not import MLflow."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Assign one run to each job; return the assignment, and the reason for each superfluous run, by run id.
+    """Return the one run that is chosen for each job, and why each other run is superfluous, by run id.
 
     A finished run is preferred, then a failed one, a running one and any other; of runs with the same status, the
     oldest. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
