@@ -106,7 +106,7 @@ def prepare(
     config_dir: str | None,
     metric: str | None = None,
 ) -> Ablation:
-    """Return the cases of an ablation of a recorded config, composed with the present code, data and defaults.
+    """Plan the ablation of a recorded config: its cases, composed with the present code, data and defaults.
 
     ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
     ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options, and ``metric`` will

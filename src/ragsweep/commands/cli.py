@@ -32,7 +32,7 @@ _COMMANDS = (
 )
 
 GROUP = "ragsweep.commands"
-"""Group of entry points for commands in other packages, which are called with their arguments and return the status."""
+"""Entry-point group of commands in other packages: functions that take a command's arguments and return its status."""
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
@@ -148,7 +148,7 @@ def _command(name: str, arguments: list[str]) -> int:
 
 
 def _complete(arguments: list[str]) -> None:
-    """Complete the words after ``ragsweep``: a command, and after ``run`` Hydra's completions."""
+    """Complete the name of a command after ``ragsweep``; let Hydra complete the words after ``ragsweep run``."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if "query" in " ".join(arguments) and words[1:2] != ["run"]:
         print(" ".join(["run", *_COMMANDS]) if len(words) <= 2 else "")

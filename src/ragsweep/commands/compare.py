@@ -205,7 +205,10 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types: ``metrics`` as MLflow's log_metrics, tables as its log_table writes them."""
+    """Return the conclusion in JSON types.
+
+    ``metrics`` has the form that MLflow's log_metrics accepts, and tables have the form that its log_table writes.
+    """
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

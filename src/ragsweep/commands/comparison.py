@@ -13,7 +13,10 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs of the sweep with both runs (one may be its declared baseline); None without such a sweep."""
+    """Find a sweep with both runs, and return its configs; None if there is none.
+
+    One of the runs may be the sweep's declared baseline, which is returned with the configs.
+    """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
         records = ledger.records(sweep)

@@ -100,7 +100,7 @@ def _cells(effect: Effect, unit: str, ratios: bool) -> list[str]:
 
 
 def _change(factor: str, before: str, after: str) -> str:
-    """Format a change; if the option is kept, only by the words that differ: ``retriever hybrid_rrf k=60 -> k=20``."""
+    """Format a change; if the option stays the same, show only what differs: ``retriever hybrid_rrf k=60 -> k=20``."""
     first, second = before.split(" "), after.split(" ")
     if first[0] != second[0] or len(first) == 1:
         return f"{factor} {before or '-'} -> {after or '-'}"

@@ -36,7 +36,7 @@ from ragsweep.stats.inference.score_matrix import score_matrix, with_worst_cases
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-CRITICAL = "critical"  # the label of the questions that a gate uses if no file lists them
+CRITICAL = "critical"  # the label that marks the questions for --questions without a file
 
 _ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
 candidate is not worse in a metric by more than a margin, is better by a gain, or meets an absolute bound. pass: all are
@@ -186,9 +186,10 @@ def decide(
 ) -> GateDecision:
     """Decide whether the candidate meets all conditions: margins and gains against the baselines, and bounds.
 
-    The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
-    Berger, Technometrics 24, 1982); it fails if any check fails, and is refused for runs that are not comparable.
-    Raises RagsweepError for an unknown metric, label or question, and for a metric that cannot be gated.
+    The gate passes if all checks that count (see `Check.counts`) pass, so no correction for multiple tests is needed
+    (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any check fails, and is refused for runs
+    that are not comparable. Raises RagsweepError for an unknown metric, label or question, and for a metric that cannot
+    be gated.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}

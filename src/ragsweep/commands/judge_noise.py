@@ -17,7 +17,7 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of the noise of the metrics in ``options``, else of all ``ragas_*`` metrics of both runs.
+    """Build the document of a judge's noise in the chosen metrics, else in all ``ragas_*`` metrics that both runs have.
 
     Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
     """

@@ -57,7 +57,8 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
     """Return the bounds of a metric, each infinite if undefined.
 
-    The metric under the key ``metrics.NAME`` takes precedence. Raises ConfigError if the config does not define it.
+    The metric under the key ``metrics.NAME`` takes precedence. Raises ConfigError if that one cannot be built, or if
+    the config does not define the metric.
     """
     nodes = config.get("metrics") or {}
     for key in sorted(nodes, key=lambda key: key != metric):

@@ -27,7 +27,7 @@ GENERATE = "generate"
 def pair_metrics(first: Result, second: Result) -> list[str]:
     """Return the metrics of a report: the success metric, the objective, the headline, targets and answer metrics.
 
-    Only means with a direction that both configs have scores for are included.
+    Only metrics that are means, that have a better direction, and that both configs have scores for are included.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
@@ -170,7 +170,10 @@ class PairReport:
         }
 
     def cases(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per question: its labels, and each config's answer, scores, missing scores and steps."""
+        """Yield one record per question: its labels, and its facts in each config.
+
+        These are the answer, the scores, the reasons for missing scores, and the steps.
+        """
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
         rows = {name: n for n, name in enumerate(after.questions["question_id"])}

@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest difference that a golden set detects, and the questions that a given one needs."""
+"""``ragsweep power``: the smallest difference that a golden set detects, and the questions that a difference needs."""
 
 import argparse
 import math
@@ -124,7 +124,7 @@ def _from_measured(options: argparse.Namespace) -> list[Planned]:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Return the pilot's variance of each metric; raises InputError if too few independent questions have scores."""
+    """Measure how each metric varies in the pilot; raises InputError if too few independent questions have scores."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)

@@ -42,7 +42,7 @@ class PowerFindings(NamedTuple):
 
 
 class GoldenSetPlan(NamedTuple):
-    """A planned golden set: the differences that its questions could show per metric, by kind of change."""
+    """A planned golden set, and the differences that it could show: one of ``rows`` per metric and kind of change."""
 
     runs: Sequence[RecordedRun]
     design: Design

@@ -57,7 +57,7 @@ def show(arguments: Sequence[str]) -> int:
 def _config_document(
     result: Result, metrics: Sequence[str], names: Sequence[str], verdict: Iterable[Statement]
 ) -> Document:
-    """Build the document of a config, with the metrics ``names`` of all questions, and ``metrics`` of each slice."""
+    """Build the document of a config: the metrics ``names`` over all questions, and ``metrics`` in each slice."""
     first: list[Block] = [
         heading(result.name, result.run.dataset),
         paragraphs("verdict", verdict),

@@ -28,12 +28,12 @@ class Listing(NamedTuple):
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """Signature of a result -> names of the sweeps that have it; empty if the ledger could not be read."""
+        """Signature of a result -> names of the sweeps that have it; empty without a readable ledger."""
         return self.results.names if self.results else {}
 
 
 def listing_document(listing: Listing, origin: str) -> Document:
-    """Build the document of a store's content; ``origin`` is the source of its path."""
+    """Build the document of a store's content; ``origin`` says where the store's path was set."""
     rows = _entry_rows(listing) if listing.each else _stage_rows(listing)
     header = ["stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"]
     if listing.each:
@@ -120,7 +120,7 @@ def _entry_facts(item: Item, names: Mapping[str, tuple[str, ...]]) -> dict[str, 
 
 
 def _by_stage(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
-    """Group entries by stage, the largest group first."""
+    """Group items by stage, and those without a stage by their kind; the largest group comes first."""
     stages: dict[str, list[Item]] = {}
     for item in items:
         stages.setdefault(item.stage or LEFTOVERS.get(item.sort, "unlisted"), []).append(item)
@@ -155,8 +155,8 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
     """Build the document of the removed items, and of those that could not be removed.
 
-    ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space.
-    ``found`` is the present content of the store.
+    ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space,
+    or "". ``found`` is the present content of the store.
     """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]

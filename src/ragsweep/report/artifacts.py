@@ -19,10 +19,10 @@ def artifacts(
     headline: Sequence[str],
     conclusion: SweepConclusion | None = None,
 ) -> dict[str, bytes]:
-    """Return all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
+    """Return the files made of a sweep's results, by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
-    ``sweep`` contains the facts of the sweep as a whole, or just its name. ``conclusion`` is None for a single config;
-    a conclusion whose ``comparison`` is None is ignored.
+    ``sweep`` is a mapping of facts about the sweep as a whole, or just its name. ``conclusion`` is None for a single
+    config; a conclusion whose ``comparison`` is None is ignored.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None

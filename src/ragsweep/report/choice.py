@@ -21,7 +21,7 @@ WORDS = {
 SURE = 0.999
 """Probability above which a sentence says only "more than 99.9 %", and omits the expected loss."""
 NOTABLE = 1.5
-"""Minimum ratio of two costs that a sentence mentions."""
+"""Ratio of the larger cost to the smaller one from which a sentence mentions both."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:

@@ -26,7 +26,10 @@ def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _choice_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the choice in JSON types, with its figures and gains; only its kind and name without a comparison."""
+    """Return the choice in JSON types, with its figures and gains.
+
+    Without a comparison, only the kind of the conclusion, the choice's name and ``where`` it was decided are known.
+    """
     verdict = conclusion.deciding
     facts: dict[str, Any] = {"kind": conclusion.kind, "choice": conclusion.chosen, "where": conclusion.where}
     if not isinstance(verdict, SweepComparison):

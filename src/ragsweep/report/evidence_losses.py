@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of named counterfactuals, or slices."""
+"""Maximum number of named changes with a gain, of further changes from fusion to a single leg, and of slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -61,10 +61,11 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 
 
 def funnel_sentences(found: Funnel) -> Iterator[str]:
-    """Yield the effects of changing single stages, the largest gains first, and a sentence on phantom hits.
+    """Yield sentences on what changes of single stages would do, and one on phantom hits.
 
-    Effects without a gain are omitted, except those of replacing fusion by a single leg. A phantom hit is an
-    irrelevant chunk that the reranker puts first with a high score.
+    At most three changes with a gain come first, the largest gain first. At most three further ones follow, which
+    replace fusion by a single leg, with or without a gain. All others are omitted. A phantom hit is an irrelevant chunk
+    that the reranker puts first with a high score.
     """
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])
@@ -129,7 +130,10 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 
 
 def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
-    """Describe a leg's lead over its hybrid, called ``hybrid``, on a slice, and whether it may be due to chance."""
+    """Describe a leg's lead over its hybrid on a slice, and whether it may be due to chance.
+
+    ``hybrid`` is what the sentence calls the hybrid.
+    """
     chance = "is larger than chance explains" if one.worse else "may be due to chance"
     questions = counted(one.questions, "question")
     return (

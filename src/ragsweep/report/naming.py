@@ -19,7 +19,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 
     Args:
         configs: Key -> value, as text, of each config's settings.
-        groups: The keys that select an option of a config group; such an option is written without its key.
+        groups: The keys that select an option of a config group; an option is written without its key if that is clear.
     """
     varying = varying_keys(configs)
     paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
@@ -40,7 +40,7 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
     """Write settings briefly, as text; ``groups``: see `label_configs`.
 
-    Keys are shortened so that they stay distinct among those of ``settings`` and ``keys``.
+    Keys are shortened, but never so far that two keys of ``settings`` and ``keys`` would look the same.
     """
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)

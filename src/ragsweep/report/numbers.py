@@ -24,9 +24,10 @@ def cell(summary: Summary | None) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Format a number briefly: a share (at most 1, no unit) with two decimals and no leading zero, an amount rounded.
+    """Format a number briefly.
 
-    NaN is ``-``, and a share that is rounded to zero has no sign.
+    A share (at most 1, no unit) has two decimals and no leading zero; if it is rounded to zero, it has no sign. An
+    amount is rounded to an integer or, below 10, to two significant digits. NaN is ``-``.
     """
     if math.isnan(value):
         return NOT_MEASURED
@@ -50,7 +51,7 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the number of decimals, at least ``digits``, that keep a number above `ROUNDING` from becoming 0."""
+    """Return the number of decimals, at least ``digits``, with which a value above `ROUNDING` is not rounded to 0."""
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits

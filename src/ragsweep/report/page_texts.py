@@ -12,7 +12,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content that records lack: secrets to mask, the texts of chunks, the prompts of a config, and evidence."""
+    """Page content that records lack: texts of chunks, prompts and evidence; and the secrets to mask in the page."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # text by name; None if the corpus is missing or has changed
@@ -41,5 +41,5 @@ class RecordedSweep:
 
     @property
     def questions(self) -> tuple[str, str, str]:
-        """The digest of the golden set, the partition and the metric, which are equal for comparable sweeps."""
+        """The golden set's digest, the partition, and the metric's name; comparable sweeps have the same three."""
         return self.best.run.dataset.undivided, self.best.run.dataset.partition, self.past.summary.name

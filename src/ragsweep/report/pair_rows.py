@@ -99,7 +99,10 @@ def _disagreement(found: Differences, row: int, difference: float) -> str:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference as corrected by labels, and the verdict on it; NaN without a correction."""
+    """Return a metric's difference as corrected by labels, and the verdict on it.
+
+    Without a correction the corrected difference is NaN, and the verdict remains as judged.
+    """
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}

@@ -48,7 +48,7 @@ class Picture(NamedTuple):
     svg: bytes
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Return both files by name: ``name`` with their suffixes."""
+        """Return both files, under ``name`` with the suffix ``.png`` or ``.svg``."""
         return {f"{name}.png": self.png, f"{name}.svg": self.svg}
 
 
@@ -83,7 +83,7 @@ def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
     """Plot one metric in groups of questions, one panel per value of the label, all on one scale.
 
-    At most twelve values, those with the most scored questions, and the best twenty configs are shown.
+    At most twelve values and twenty configs are shown: the values with the most scored questions, and the best configs.
     """
     configs, results = len(results), rank_results(results, metric)[:MOST_CONFIGS]
     sizes = count_scored(results, label, metric)
@@ -100,10 +100,11 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Plot the mean token F1 over the share of questions answered, the most confident first: one curve per config.
+    """Plot the mean token F1 if only the most confident answers are given, by the share of questions that they answer.
 
-    A curve is flat between its points, because questions of equal support are answered together. At most five configs,
-    those with the best score in hindsight, are shown.
+    One panel has the mean over the answered questions, the other over all; each has one curve per config. A curve is
+    flat between its points, because questions of equal support are answered together. At most five configs, those with
+    the best score in hindsight, are shown.
     """
     from matplotlib.figure import Figure
 
@@ -261,7 +262,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Round a name's numbers, wrap the name at spaces and commas, and cut the middle out of a long name."""
+    """Round the fractions in a name, cut the middle out of a long one, and wrap it at spaces and commas."""
     name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 WORTH_A_LINE = 1.0
 """Minimum duration of a finished stage, in seconds, for it to be printed."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
-"""Seconds until a running stage is shown, and between its lines if there are no bars."""
+"""Seconds until a running stage is shown, and between its lines if there are no bars.
+
+A bar is shown earlier if the stage reports progress earlier.
+"""
 TICK = 0.5
 
 UNITS = {"rerank": "pairs of question and chunk"}
-"""Names of a stage's rows, if they are not questions."""
+"""Stage -> the name of its rows; the rows of all other stages are questions."""
 
 
 class Screen(Protocol):

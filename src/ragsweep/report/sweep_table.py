@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield how much is omitted, with commands to show it; ``sweep`` is the sweep's reference."""
+        """Yield what the table omits, with the commands that show it; ``sweep`` is the sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -59,13 +59,13 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return the settings of a config's overrides that could change a score, as text."""
+    """Return key -> value, as text, of those overrides of a config that could change a score."""
     lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
     return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return, for every config, the values of all settings that any config sets: its own value, or the default."""
+    """Return, for every config, its value of each setting that any config overrides: its own value, or the default."""
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
     every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
@@ -139,7 +139,7 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make a table of a metric by slice: a row per value of a label with scored questions, a column per config.
+    """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
     ``order``: the configs' numbers, as strings. Intervals are omitted if the table would be wider than ``width``.
     """

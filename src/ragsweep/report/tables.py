@@ -135,7 +135,8 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
     The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
     they are empty if the metric was not measured. The column ``weighted`` describes the weights of the questions; it is
-    absent if there are none. A text that a spreadsheet would run as a formula gets an apostrophe in front.
+    absent if no config has weighted questions. A text that a spreadsheet would run as a formula gets an apostrophe in
+    front.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)

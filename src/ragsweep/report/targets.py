@@ -15,7 +15,10 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield one config's missed and unsure targets, or each config's number of met targets; nothing without targets."""
+    """Yield the missed and unsure targets of a single config, or the number of targets met by each of several configs.
+
+    Yields nothing without targets.
+    """
     results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:
         return

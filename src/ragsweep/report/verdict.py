@@ -37,7 +37,10 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe each metric's correction by human labels, for the config that changes most; name uncorrected metrics."""
+    """Describe each metric's correction by human labels, for the config whose difference changes most.
+
+    Labelled metrics that could not be corrected are named with the reason.
+    """
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
@@ -89,7 +92,10 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance in one difference, the best config's; nothing without repeated answers."""
+    """Describe the sources of variance in the difference between the reference and the best of the other configs.
+
+    Yields nothing without repeated answers.
+    """
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares = verdict.variance[rows[0]]
@@ -136,9 +142,9 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield the number of questions with the fields, other than evidence, that the metric needs.
+    """Yield, for each field that the metric needs and some questions lack, how many questions the metric applies to.
 
-    Questions without evidence are counted in the heading of the table.
+    Questions without evidence are counted in the heading of the table instead.
     """
     summary = verdict.results[verdict.reference].summaries.metrics[verdict.metric]
     for why in sorted(LACKING & summary.reasons.keys()):
@@ -155,7 +161,10 @@ def name(verdict: SweepComparison, row: int) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Format a config's lead over the reference (negative: worse), or the ratio, with its interval."""
+    """Format a config's lead over the reference (negative: worse), with its interval.
+
+    If ratios are compared, the ratio to the reference is formatted instead.
+    """
     return _change(verdict, *_ends(verdict.differences, row), verdict.matrix.higher_is_better)
 
 
@@ -196,7 +205,11 @@ def distance(value: float, unit: str, ratios: bool) -> str:
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
-    """Format a value of the metric: a share with two decimals (``fine``: three), else with its unit unless ``bare``."""
+    """Format a value of the metric.
+
+    A share has two decimals, or three if ``fine``, and more if it would otherwise be rounded to 0. Any other value is
+    followed by its unit, unless ``bare``.
+    """
     return _score(value, verdict.unit, fine, bare)
 
 

@@ -54,7 +54,8 @@ class StoredPiece(NamedTuple):
 def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Iterator[memoryview | bytes]:
     """Yield the bytes of a value in order, without copying its arrays.
 
-    Raises NotPlain for a value that contains anything but arrays of numbers and strings.
+    Raises NotPlain for a value that contains anything but arrays of booleans, numbers or strings; only a NamedTuple may
+    also contain single strings.
     """
     arrays, words = _split(value)
     listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]

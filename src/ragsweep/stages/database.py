@@ -128,7 +128,11 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or update an entry's row; sizes and costs of rows are added. ``where``: the machine, if another one."""
+    """Insert or update an entry's row in the table ``entries``.
+
+    For a rows entry, the size and cost are added to those already there; for a whole value, they replace them.
+    ``where`` names the machine that computed the value, if it was another one.
+    """
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"

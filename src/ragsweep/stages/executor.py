@@ -58,7 +58,7 @@ class StageWork:
 
 
 class Executor:
-    """Results by address, in memory and, if there is one, in a store.
+    """Results by address, kept in memory and in the store, if one is given.
 
     ``work`` counts computed and recalled results by stage.
     """
@@ -106,7 +106,10 @@ class Executor:
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:
-        """Return why a row failed in this process: at the node, or at the first of its failed inputs."""
+        """Return why a row failed in this process.
+
+        If inputs of the node failed, at any depth, this is the failure of the first of them, else that of the node.
+        """
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
@@ -129,7 +132,7 @@ class Executor:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return existing rows of a node or, if ``alike``, of other nodes of its class and stage.
 
-        Rows in memory are one table; rows in the store are at most ``most`` segments.
+        Rows in memory are returned as one table, rows in the store as at most ``most`` segments.
         """
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:

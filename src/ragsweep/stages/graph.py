@@ -75,11 +75,13 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """The numbers of a stage's runs: ``asked`` by all configs, ``distinct``, and ``stored`` (distinct, unnecessary).
+    """Counts of a stage's runs, and what the necessary ones take.
 
-    ``seconds`` is the duration of the necessary runs; None if nothing comparable was measured on this machine. ``rows``
-    is an upper bound on the answers or verdicts to compute: equal requests share one, but are recognised only when
-    assembled. ``charge`` is the cost of the answers or verdicts that call a service.
+    ``asked`` is the number of runs that the configs ask for, ``distinct`` how many of these differ, and ``stored`` how
+    many of the distinct ones are unnecessary (see `plan`). ``seconds`` is the duration of the necessary runs; None if
+    nothing comparable was measured on this machine. ``rows`` is an upper bound on the answers or verdicts to compute:
+    equal requests share one, but are recognised only when assembled. ``charge`` is the cost of the answers or verdicts
+    that call a service.
     """
 
     asked: int = 0

@@ -17,7 +17,7 @@ SAMPLE = 60
 """Maximum questions probed: the longest of 59 times is above the 95th percentile with 95 % confidence."""
 
 EACH = 3
-"""Questions per measurement of the machine, which takes as long as a question of a fast config."""
+"""Questions per measurement of the machine; a measurement takes as long as a question of a fast config."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:

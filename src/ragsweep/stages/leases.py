@@ -27,7 +27,7 @@ FIRST_POLL, LAST_POLL = 0.1, 2.0
 
 FREE = b"free"
 LAST = 10**8 - 1
-"""The highest number of a lease; after it, blocks run without a lease."""
+"""The highest number of a lease's objects; once it is used up, blocks run without a lease."""
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 

@@ -58,7 +58,7 @@ def load() -> float:
 
 
 def speed_node() -> Node:
-    """Return the node under whose address the fixed work's shortest times on machines like this one are stored."""
+    """Return the node whose stored rows are the shortest times of the fixed work on machines like this one."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 
@@ -68,7 +68,10 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
-    """Store the undisturbed time among ``work``, the fixed work's seconds, unless ``notes`` has a shorter one."""
+    """Store how long the fixed work takes undisturbed, unless ``notes`` has a time that is not longer.
+
+    ``work`` has the measured seconds; their quantile `QUIET_SHARE` counts as undisturbed.
+    """
     if len(work):
         quiet = float(np.quantile(work, QUIET_SHARE))
         if not quiet >= quiet_seconds(notes):
@@ -81,10 +84,13 @@ def quiet_seconds(notes: Mapping[str, Any]) -> float:
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether other processes slowed the fixed work: the mean of ``work`` is at least BUSY times ``quiet``."""
+    """Return whether other processes slowed the fixed work: the mean of ``work`` is at least BUSY times ``quiet``.
+
+    False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
+    """
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Measure whether the machine is idle, which takes some tens of milliseconds."""
+    """Measure for some tens of milliseconds whether the machine is idle; True if ``quiet`` is NaN."""
     return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

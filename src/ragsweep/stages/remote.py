@@ -39,7 +39,10 @@ WAITING = 64
 """Maximum length of the upload queue; beyond it, the computation waits."""
 
 LARGE = 2**30
-"""Minimum bytes of an object uploaded in parts, without put-if-absent: equal addresses have equal content."""
+"""Size in bytes from which a file is uploaded in parts.
+
+Such an upload is not put-if-absent; replacing an object is harmless, because equal addresses have equal content.
+"""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -152,7 +155,10 @@ class Remote:
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Upload a file in a thread, unless the object exists; then call ``then`` there, except after a failure."""
+        """Upload a file in another thread, unless the object exists.
+
+        ``then`` is called in that thread once the object exists, and not at all after a failure.
+        """
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:

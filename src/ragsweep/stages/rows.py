@@ -37,7 +37,7 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether all these rows exist; for no rows, whether any were added, so that `take` has the columns."""
+        """Return whether all these rows exist; for no rows, whether the table has columns, which `take` needs."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
@@ -124,7 +124,7 @@ def cut(columns: Any, wanted: np.ndarray) -> Any:
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Combine values of one form column by column with ``change``; columns that are not arrays come from the first."""
+    """Combine values column by column with ``change``; a column that is not an array is that of the first value."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)

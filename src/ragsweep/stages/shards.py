@@ -72,7 +72,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
-    """Index the words of all chunks, in shards if the retriever can count a shard and there are several."""
+    """Index the words of all chunks, shard by shard if the retriever supports this and there are several shards."""
     if not isinstance(part, CountingRetriever):
         return part.build(texts)
     shards = part.shards((spans.end - spans.start).tolist())

@@ -64,7 +64,7 @@ class SharedStore(Store):
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value locally and, if that succeeds, queue it for the remote half; return whether it did."""
+        """Write a whole value locally; if that succeeds, queue it for the remote half, and return True."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}
@@ -77,7 +77,7 @@ class SharedStore(Store):
         return kept
 
     def piece(self, node: Node, name: str) -> Any | None:
-        """Return a piece of a node's value, such as a shard, that any machine has stored; None if none is valid."""
+        """Return a stored piece of a node's value, such as a shard, from either half; None if there is no valid one."""
         value = super().piece(node, name)
         remote = f"pieces/{node.address}/{name}"
         if value is None and (data := self.remote.get(remote)) is not None:
@@ -86,7 +86,7 @@ class SharedStore(Store):
         return value
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of a node's value, which is still being computed, locally, and queue it for the remote half."""
+        """Write a piece of an unfinished value locally, and queue it for the remote half."""
         super().keep_piece(node, name, value)
         with self._writing(f"a piece of {node.stage}"):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))

@@ -144,7 +144,10 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of the last ``most`` segments of a node or, if ``alike``, of others of its class and stage."""
+        """Return the values of the last ``most`` segments of a node, without unreadable ones.
+
+        With ``alike``, segments of all other nodes of its class and stage are taken instead.
+        """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
         segments = self._database.rows(
@@ -162,9 +165,9 @@ class Store:
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate the seconds that an amount of a stage's work takes; None if nothing comparable was measured.
 
-        Uses measurements of the same part with the same parameters, else of the same class, else of the same stage; for
-        models, whose speeds differ, only of the same part. Ignores measurements much smaller than the work to estimate:
-        they may be mostly start-up time.
+        Uses this machine's measurements of the same part with the same parameters, else of the same class, else of the
+        same stage. If the part has a model, only the first are used, because the speeds of models differ. Measurements
+        of much less work than ``amount`` are ignored: they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:

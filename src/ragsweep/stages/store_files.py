@@ -12,7 +12,11 @@ from ragsweep.core.locks import LAPSE, Holder, myself, private_folder
 
 
 class StoreFiles:
-    """The files of a store; creates its folders, and removes unfinished files of dead processes. Raises OSError."""
+    """The files of a store.
+
+    The constructor creates the folders, and removes unfinished files of dead processes and the pieces of complete
+    values. It raises OSError if that fails.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

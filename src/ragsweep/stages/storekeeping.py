@@ -35,7 +35,7 @@ def is_address(name: str) -> bool:
 
 
 def busy() -> NoReturn:
-    """Raise Busy instead of waiting for a lock, as an argument of ``Locks.alone``."""
+    """Raise Busy; if ``Locks.alone`` is called with this function, it gives up instead of waiting for a lock."""
     raise Busy
 
 
@@ -221,7 +221,11 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 
 
 class SweepResults(NamedTuple):
-    """Signature of a config -> the sweeps with its result; and the start of the oldest running sweep, if any."""
+    """The results in a ledger, and whether a sweep is running.
+
+    ``names`` maps the signature of each config with a result to the names of its sweeps ("single runs" without a
+    sweep). ``running`` is the Unix time at which the oldest running sweep was created; None if none is running.
+    """
 
     names: dict[str, tuple[str, ...]]
     running: float | None

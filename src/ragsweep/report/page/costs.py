@@ -50,7 +50,7 @@ class CostPanel:
 def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     """Yield the charts of the indexes and embedders that were swept.
 
-    ``best_first`` are the configs in order of ``metric``, ``keys`` the varying settings in the order of the sweep.
+    ``best_first`` are the configs, best first by ``metric``; ``keys`` are the varying settings in the sweep's order.
     """
     yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
     yield from _embedder_items(best_first, metric)

@@ -24,7 +24,8 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
-    means differ in nothing else. Any other numeric parameter has a cloud; other parameters are omitted.
+    means differ in nothing else. A numeric parameter without a curve has a cloud; any other parameter without one is
+    omitted.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -48,7 +49,10 @@ def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in ``key``, a number with at least 3 values; the group of the best is first."""
+    """Group configs that differ only in ``key``, whose values must be numbers.
+
+    Groups with fewer than three values are left out. The group with the best config comes first.
+    """
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):

@@ -165,7 +165,7 @@ def _costs(view: PageView) -> Iterator[Block]:
 
 
 def _slices(view: PageView) -> Iterator[Block]:
-    """Yield a heatmap for each label of the questions, and box plots."""
+    """Yield a heatmap for each label with several values among the scored questions, and box plots."""
     others = [one for one in view.best_first if one not in view.chosen]
     shown = view.sorted([*view.chosen, *others][:MOST_SLICED])
     labels = []

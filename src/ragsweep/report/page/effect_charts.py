@@ -36,7 +36,7 @@ Doubles = NDArray[np.float64]
 
 MOST_TICKS = 8
 UNSET = -0.1
-"""Height of a line at the axis of a parameter that its config lacks."""
+"""Height at which a config's line crosses the axis of a parameter that the config lacks."""
 MOST_LINES = 300
 _STRETCH = {
     "type": "rect",
@@ -81,7 +81,7 @@ class Cloud:
 
 
 def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
-    """Plot a swept parameter's curve with its band and the values that may be best, or a point per config."""
+    """Plot the mean of each value of a swept parameter, and which may be best; for a `Cloud`, a point per config."""
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):

@@ -87,7 +87,8 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
 def _single_changes(view: PageView) -> dict[str, str]:
     """Return config name -> its change from the reference, in a sweep of single changes; empty for other sweeps.
 
-    Each other config of such a sweep differs from the reference in one parameter, not all in the same one.
+    In such a sweep every other config differs from the reference in exactly one parameter, and this is not the same
+    parameter for all of them.
     """
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)

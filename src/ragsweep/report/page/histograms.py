@@ -19,7 +19,10 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield histograms by config; configs with equal values share one, and constant numbers of results have none."""
+    """Yield histograms by config; configs with equal values share one.
+
+    A config that gets the same number of results for every question has no histogram of these numbers.
+    """
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")

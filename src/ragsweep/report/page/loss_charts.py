@@ -91,7 +91,7 @@ def known_parts(audit: FusionAudit) -> list[LegComparison]:
 
 
 def legs(audit: FusionAudit) -> Figure:
-    """Plot the fused ranking next to its legs, at most four, on all questions and on slices with enough questions."""
+    """Plot the fused ranking next to its legs, on all questions and on slices with enough questions to judge."""
     parts = known_parts(audit)
     rows = {(one.label, one.value): one for one in parts}
     names = {

@@ -89,7 +89,7 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return each question's first stage that lost evidence, and a description of the path of each piece."""
+    """Return, for each question, ``Funnel.lost_by``, and a description of the path of each piece of evidence."""
     if found is None:
         return {"lost": [], "paths": []}
     places = {name: n for n, name in enumerate(questions["question_id"])}
@@ -182,9 +182,10 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: role and pieces, as indices into ``lines``, or ``~n`` for the text of chunk n.
+    """Return each question's messages: a role, and the content in pieces.
 
-    The texts of the context are already on the page, and most other lines are the same for all questions.
+    A piece is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n. The texts of the context
+    are already on the page, and most other lines are the same for all questions.
     """
     read = given.prompts(result) if given.chunk else None
     if read is None or given.chunk is None:

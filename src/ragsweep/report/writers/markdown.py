@@ -44,7 +44,7 @@ def _bullet(statement: Statement, is_command: bool) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table, or "" without rows; texts cannot break out of their cells."""
+    """Write a table; "" if there are no rows. Texts cannot break out of their cells."""
     body = [[_cell(text) for text in row] for row in rows]
     if not body:
         return ""
