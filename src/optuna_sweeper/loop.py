@@ -138,7 +138,7 @@ class SearchLoop:
         return results
 
     def _batches(self) -> Iterator[list[Evaluation]]:
-        """Yield batches until the search ends; wait for trials of other processes, which may die."""
+        """Yield batches until the search ends; wait for other processes, and take over the trials of dead ones."""
         plan = self.study.plan
         while True:
             outcomes, charged = self.study.outcomes(), self.study.count_charged()

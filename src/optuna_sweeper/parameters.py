@@ -84,7 +84,7 @@ class Numeric:
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> str:
-        """Return the text of the value nearest to a number, or of the low end if the value is not a number."""
+        """Return the number in the range nearest to ``value``, as text; the low end if ``value`` is not a number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
         inside = min(max(value, self.low), self.high) if is_number else self.low
         if self.step is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Maximum number of parameters in one plot, which shows the most important ones."""
+"""Maximum number of parameters in the slice and parallel plots, which show the most important ones."""
 MOST_PAIRS = 3
 """Maximum number of parameters in the plot of all their pairs."""
 ROW = 6

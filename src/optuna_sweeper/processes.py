@@ -92,10 +92,13 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def beat(self) -> None:
-        """Renew the claims of this process, so that other processes can see that it is alive."""
+        """Record that this process is alive, so that other processes respect its claims."""
 
     def start(self) -> bool:
-        """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if already running."""
+        """Start heartbeats; return False if they were running already.
+
+        They end with ``stop``, or when nothing refers to this object.
+        """
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")

@@ -72,7 +72,10 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the values of parameters in a config (for a group, its option), without parameters that have none."""
+        """Return the values of parameters in a config; the value of a group is its option.
+
+        Parameters without a value are left out.
+        """
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):

@@ -102,7 +102,8 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List overrides that must compose; together they contain each choice, and both ends of each range.
 
-        A conditional parameter is combined with each parent value for which it exists; others have their first value.
+        A probe sets one parameter, and the parents on which it depends; all other parameters have their first value. A
+        conditional parameter is combined with each parent value for which it exists.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))

@@ -59,7 +59,7 @@ class StudyPlan:
     has_zero: bool = False  # whether first[0] is trial 0, which is only tried in a new study
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
-    suffix: str = ""  # the end of the name by which a study with an older title is found; "": only by its full name
+    suffix: str = ""  # end of the name, by which a study is found even if its title has changed; "": full name only
     objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
     attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
 
@@ -104,7 +104,7 @@ class SharedStudy:
         return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
 
     def stop_reason(self, rule: Mapping[str, Any]) -> str:
-        """Return why the study was stopped early under the same rule, or ""."""
+        """Return why the study was stopped early under ``rule``; "" if it was not, or under another rule."""
         stopped = self.optuna.user_attrs.get(_STOPPED) or {}
         return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
 

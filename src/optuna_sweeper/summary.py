@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials to ``folder``, its summary and plots to ``settings.folder`` (default: ``folder``)."""
+    """Write a study's best trials to ``folder``, and its summary and plots to ``settings.folder``.
+
+    If ``settings.folder`` is not set, the summary and the plots are also written to ``folder``.
+    """
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)
@@ -50,8 +53,9 @@ def _replace(path: Path, text: str) -> None:
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     """Describe a study in JSON types.
 
-    A trial has ``job``, its index among the evaluations, and ``overrides``, or ``duplicate_of`` if an earlier trial had
-    the same config. ``feasible`` is false if a constraint is violated; a ``best`` trial is feasible and not dominated.
+    An evaluated trial has ``overrides`` and ``job``, its index among the evaluations. A duplicate has ``duplicate_of``,
+    the number of the evaluated trial with the same config. ``feasible`` is false if a constraint is violated; a
+    ``best`` trial is feasible and not dominated.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)

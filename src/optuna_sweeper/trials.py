@@ -34,7 +34,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The values of a trial, one per objective, or the reason why there are none."""
+    """The values of a trial, one per objective, or the reason why it failed; a pruned trial has neither."""
 
     values: tuple[float, ...] = ()
     reason: str = ""
@@ -236,7 +236,7 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the index of a trial among the drawn trials, excluding retries and abandoned trials."""
+    """Return the index of a trial among the drawn trials, which do not include retries and abandoned trials."""
     from optuna.trial import TrialState
 
     def is_drawn(trial: Any) -> Any:

@@ -50,7 +50,7 @@ class SweepsSource(ConfigSource):
         return Path(self.path).is_dir()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
-        """List the group for the root path, and the names of the sweeps for the group."""
+        """List the group ``sweeps`` for the root path, and the names of the sweeps for that group."""
         if config_path == "":
             return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
         if config_path != GROUP or results_filter == ObjectType.GROUP:
@@ -68,7 +68,7 @@ class RagsweepSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append to the search path, so that the shipped ``conf`` takes precedence.
 
-        Does nothing in other Hydra programs of the environment, which load the plugin as well.
+        Does nothing in other Hydra programs, which load the plugin as well if it is installed in their environment.
         """
         from ragsweep.sweep.composing.compose import config_folder
 

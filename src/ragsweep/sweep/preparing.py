@@ -148,10 +148,10 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 
 
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Check a ``declared`` baseline that names a recorded result, and yield notes on it; none for other declarations.
+    """Check a ``declared`` baseline that names a recorded result, and yield notes on it.
 
-    Raises InputError if there is no such result, if it was evaluated on other questions or documents, or if it lacks an
-    objective.
+    Any other declaration is not checked here and gets no notes. Raises InputError if there is no such result, if it was
+    evaluated on other questions or documents, or if it lacks an objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:

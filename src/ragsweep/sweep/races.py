@@ -26,9 +26,10 @@ class BettingRace:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric; raises ConfigError without finite bounds, and for an invalid margin or level.
+        """Return the rule for a metric, for scores that are multiplied by the weights of their questions.
 
-        ``heaviest`` is the largest weight of a question, which scales the range of weighted scores.
+        ``heaviest`` is the largest of these weights; it multiplies the width of the metric's range. Raises ConfigError
+        if the metric has no finite bounds, and for an invalid margin or level.
         """
         low, high = metric.bounds
         if low is None or high is None or not math.isfinite(high - low):

@@ -136,7 +136,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 def _evaluate_single(context: RunContext, job: Job) -> None:
     """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    Raises TrackingError if the result cannot be recorded or logged, and Partial or TargetsMissed after all of that.
+    Raises TrackingError if the result cannot be recorded or logged. Partial or TargetsMissed is raised only after the
+    result has been recorded, shown and logged.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
@@ -211,7 +212,7 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
 
 
 def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequence[Result], str]:
-    """Conclude a sweep, unless another process will conclude it; return the sweep's results and status.
+    """Conclude a sweep, unless another process has done so or will; return the sweep's results and status.
 
     If the jobs were interrupted, the interrupting exception is raised at the end.
     """
@@ -275,7 +276,10 @@ def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumm
 def _summarise(
     multirun: Multirun, sweep: Sweep, records: Sequence[Record], ending: Ending, weighed: bool = True
 ) -> tuple[SweepSummary, str]:
-    """Return the summary of a sweep's records, without a verdict if ``weighed`` is false, and the sweep's status."""
+    """Return the summary of a sweep's records, and the sweep's status.
+
+    The summary has no verdict if ``weighed`` is false or the sweep was interrupted.
+    """
     status, recorded = ending.status, {record.job for record in records}
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
     weighed = weighed and status != KILLED

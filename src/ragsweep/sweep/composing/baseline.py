@@ -1,4 +1,4 @@
-"""The declared baseline of a command: the number of a job, or overrides that become a job."""
+"""The declared baseline of a command: check its form, and replace overrides with the number of their job."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from ragsweep.sweep.composing.template import JobConfig, PlainConfig
 
 
 def read_overrides(declared: object) -> list[str] | None:
-    """Return the overrides of a baseline declared by overrides; None for a number or a name.
+    """Read a ``declared`` baseline that consists of overrides, and return them; None for a number, a name or a run.
 
     Raises ConfigError for unreadable text, and for overrides with several values.
     """
@@ -37,9 +37,9 @@ def read_overrides(declared: object) -> list[str] | None:
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
     """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
 
-    Returns the command and its jobs: ``made``, or newly composed jobs. Other declarations change nothing. Raises
-    ConfigError for a number beyond the jobs, a baseline that differs within the sweep, overrides that do not compose,
-    or a value of another type.
+    Returns the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
+    replaced for a single config or a search. Raises ConfigError for a number beyond the jobs, a baseline that differs
+    within the sweep, overrides that do not compose, or a value that is neither a whole number nor text.
     """
     configs = [job.config for job in made]
     declared = configs[0].values[BASELINE]

@@ -54,7 +54,11 @@ class Command:
 
     @property
     def searching(self) -> bool:
-        """Whether results decide the next jobs; ``jobs`` then only has trial 0, probes and enqueued trials."""
+        """Whether results decide the next jobs.
+
+        If so, ``jobs`` has only trial 0, probes and enqueued trials; for a sweeper other than ours, it has only one
+        job, with the overrides as typed.
+        """
         return self.search is not None
 
     @property
@@ -89,7 +93,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the defining overrides, without ``sweeps`` and, unless nothing else is left, without ``dataset``."""
+    """Keep the defining overrides except ``sweeps``, and except ``dataset`` if any others are left."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -101,10 +105,11 @@ def read_command(
     secrets: Secrets | None = None,
     before: Command | None = None,
 ) -> Command:
-    """Expand overrides into a command's jobs by Hydra's parser and sweeper rules.
+    """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
-    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``, whose composed
-    configs are reused. Raises ConfigError, with the nearest known name, if the overrides cannot be read or composed.
+    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``; the configs that
+    it has composed are reused. Raises ConfigError, with the nearest known name, if the overrides cannot be read or
+    composed.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
@@ -196,7 +201,10 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 
 
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
-    """Raise ConfigError for a group without an option (``llm=null``, ``~llm``) or a folder (``+experiment=x``)."""
+    """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
+
+    Also raises it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``.
+    """
     lines = [str(override.input_line) for override in parsed]
     packaged = any("pkg://" in line for line in lines)
     for override in parsed:
@@ -238,7 +246,7 @@ def _parse_one(line: str) -> Override:
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
-    """List overrides with the sweeper, sampler and race of a named sweep, unless others were typed.
+    """List overrides that choose the sweeper, sampler and race of a named sweep, except for groups that were typed.
 
     Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
     """
@@ -263,7 +271,10 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
 
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
-    """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
+    """Set the first jobs of a search: trial 0, probes of each choice and of the ends of ranges, and enqueued trials.
+
+    For a sweeper other than ours, set only one job, with the overrides as typed.
+    """
     from optuna_sweeper.samplers import GRID
     from optuna_sweeper.settings import read_enqueue
     from optuna_sweeper.space import merge_overrides, read_space

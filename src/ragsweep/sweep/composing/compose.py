@@ -195,7 +195,7 @@ def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictC
 
 
 def _search_path(lines: Sequence[str]) -> list[str]:
-    """List the typed values of ``hydra.searchpath``."""
+    """List the entries of ``hydra.searchpath`` as typed; if it is typed several times, the last one counts."""
     typed = [parse(line).value() for line in lines if line.startswith("hydra.searchpath=")]
     return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
 

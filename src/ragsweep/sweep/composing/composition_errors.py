@@ -88,7 +88,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options (``GROUP=NAME``) whose file has KEY at its top level, for the ``key`` GROUP.KEY."""
+    """List the options of GROUP whose file has KEY at its top level, as ``GROUP=NAME``; ``key`` is GROUP.KEY."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
@@ -96,7 +96,10 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
-    """List all keys of the config with the options that the overrides choose, or with the defaults if that fails."""
+    """List all keys of a config that has the options chosen by the overrides, or the default ones if that fails.
+
+    The keys of the node ``hydra`` are included only if ``of_hydra`` is true.
+    """
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         template = composer.template(chosen)

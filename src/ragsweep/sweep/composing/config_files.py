@@ -22,7 +22,7 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
-    """Check the config files in these folders that overrides mention, and recursively the files that these mention.
+    """Check the config files in ``folders`` that overrides mention, the files that those files mention, and so on.
 
     A file is mentioned if its stem occurs as a word. Raises ConfigError as `check_file` does.
     """

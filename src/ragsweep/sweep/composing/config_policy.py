@@ -1,4 +1,4 @@
-"""Reject configs that do more than select parts, and find their secrets."""
+"""Check that configs do no more than select parts, and collect the secrets in them."""
 
 import os
 import re
@@ -215,7 +215,10 @@ class ConfigPolicy:
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield the key and the text of each name in a config, as written and, if possible outside a job, resolved."""
+    """Yield the key and the text of each name in a config: as written and, if it can be resolved here, also resolved.
+
+    Outside a job, some interpolations, such as the job's number, cannot be resolved.
+    """
     for where, value in leaves(template.tree):
         if where in _NAMES:
             yield where, str(value)
@@ -244,7 +247,7 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a secret of the environment under a key whose value is displayed and stored."""
+    """Raise ConfigError if a key whose value is displayed and stored interpolates a secret environment variable."""
     for where, text in leaves(written):
         if where.startswith("tracking."):  # stored as typed; shown with secrets masked
             continue
@@ -312,7 +315,11 @@ def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tupl
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the place and value of a key, or of the text (an interpolation) that its path leads into; else None."""
+    """Return the place and the value of a key; None if there is no such key.
+
+    If the path of the key ends early, at a text, return the place and the value of that text, which may be an
+    interpolation of the node that has the key.
+    """
     where, node = "", tree
     for part in filter(None, key.split(".")):
         if isinstance(node, Mapping) and part in node:

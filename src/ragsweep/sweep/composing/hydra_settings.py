@@ -42,7 +42,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
          "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
     ),
 }  # fmt: skip
-"""Launcher -> the settings allowed in a config; none is a command, a host or a hook."""
+"""Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those of `_ADDRESSES`."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
 """Our sweeper, whose jobs return more than a number, by its current and former name."""
@@ -111,7 +111,10 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError for an interpolation or an untrusted package in a search path entry: Hydra imports packages."""
+    """Raise ConfigError unless a search path entry is a folder or, because Hydra imports packages, a trusted package.
+
+    An entry with interpolations is also rejected.
+    """
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations; write the path out')
     if "://" not in path:
@@ -125,7 +128,7 @@ def check_search_path(path: str) -> None:
 
 
 def check_hydra(settings: Mapping[str, Any]) -> None:
-    """Check Hydra's node, with values resolved for `FOLDER` as the run's folder.
+    """Check Hydra's node, whose values were resolved with `FOLDER` in place of the run's folder.
 
     Raises ConfigError, with the key, for any class, setting or file location that is neither listed nor trusted.
     """
@@ -193,7 +196,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
 
 
 def _check_logging(settings: Any, where: str) -> None:
-    """Check a dictConfig of ``logging``: its classes, named objects, log files and formats."""
+    """Check a dictConfig of ``logging``: its classes, references to Python objects, log files and formats."""
     for name, value in leaves(settings):
         _check_log_setting(name, value, f"{where}.{name}")
     if not isinstance(settings, Mapping):
@@ -219,7 +222,7 @@ def _check_logging(settings: Any, where: str) -> None:
 
 
 def _check_log_setting(name: str, value: Any, where: str) -> None:
-    """Check one value: a class, a named object, or the log file."""
+    """Check one value that may be a class, a reference to a Python object, a log file, or an attribute of a logger."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')

@@ -39,7 +39,10 @@ class Job:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The config as a user would type it, with the options of its groups and, once it is prepared, its language."""
+        """The config's settings as a user would type them, including the options of its groups.
+
+        Once the job is prepared, ``language: auto`` has been replaced with a language chosen for the corpus.
+        """
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from ragsweep.sweep.composing.sweep_names import defining, read_settings
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a sweeper class chooses jobs by results, as any class but BasicSweeper and GridSweeper does."""
+    """Return whether a sweeper chooses jobs by results; all except BasicSweeper and GridSweeper are assumed to."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
@@ -30,7 +30,7 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
-    """Return placeholder names for the trials of a search: for ``n_trials``, or for ``fewest`` if that is more."""
+    """Return placeholder names for the trials of a search: ``n_trials`` names, but at least ``fewest``."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 

@@ -112,7 +112,10 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on another scale."""
+    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on a wrong scale.
+
+    The scale of a label is that of its metric (see `check_scale`).
+    """
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(
@@ -154,8 +157,9 @@ def check_config(plain: Mapping[str, Any]) -> None:
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return the metrics of a config, checked against each other, the config's settings and the dataset.
 
-    Raises ConfigError, for example for an unknown objective, or if metrics need evidence and no question has any, and
-    InputError for a label with the name of a metric.
+    Raises ConfigError if they do not fit together: for example, if there is no metric of the objective's name, or if a
+    metric needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a fixed
+    column.
     """
     metrics: dict[str, Metric] = {}
     for part in built:
@@ -187,7 +191,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
 
 
 def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError for an invalid limit, or for a limit on an unknown or unmeasured cost, which cannot be met."""
+    """Raise ConfigError for an unknown cost, an invalid limit, or a limit on a cost that is not measured."""
     for name, limit in limits.items():
         if name not in COSTS:
             raise ConfigError(f"constraints.{name}: unknown cost{nearest(str(name), COSTS)}")

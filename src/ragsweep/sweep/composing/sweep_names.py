@@ -57,7 +57,10 @@ def sweep_title(sweep: Sweep) -> str:
 
 
 def study_title(sweep: Sweep) -> str:
-    """Name a sweep by its user-defined name, its named sweep and its swept parameters: ``demo: top_k × retriever``."""
+    """Name a sweep by its user-defined name, its named sweep and its swept parameters: ``demo: top_k × retriever``.
+
+    For a search, the parameters are left out.
+    """
     given = re.search(r"(?:^| )name=(\S+)", sweep.name)
     return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)
 

@@ -63,7 +63,10 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 
 
 def keys_read(text: str, where: str) -> set[str] | None:
-    """Return the absolute keys that interpolations in the value at ``where`` read; None if they depend on resolving."""
+    """Return the absolute keys that the interpolations in ``text`` read; ``where`` is the key of the text.
+
+    Returns None if these keys are known only after the text has been resolved.
+    """
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):
         inside = innermost[1].strip()

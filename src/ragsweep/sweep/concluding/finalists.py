@@ -56,9 +56,9 @@ def choose(
     """Choose the configs to evaluate on the holdout: the reference, the chosen config, the best one, and others.
 
     The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
-    be the best, the cheapest first. ``most`` limits the number, not counting a reference that cannot be the best;
-    unless ``most`` is 0, there is room for at least one config besides the reference. Returns [] if ``most`` is 0, if
-    there is no comparison, if the search used all questions, or if the golden set is too small for a holdout.
+    be the best, the cheapest first. ``most`` limits the number of configs. The reference counts only if it may be the
+    best, and there is always room for one config besides it. Returns [] if ``most`` is 0, if there is no comparison, if
+    the search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []

@@ -77,9 +77,10 @@ def parent_run(
     texts: PageTexts | None = None,
     tables: str = CHOSEN,
 ) -> TrackedContent:
-    """Return the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
+    """Return the content of the parent run.
 
-    ``texts`` are the page's additional texts. ``tables``: which configs get a table of questions.
+    On the sweep's page, ``title`` is its heading (default: ``name``), ``reference`` is its id in commands, and
+    ``texts`` are texts that are not in the records. ``tables``: which configs get a table of questions, ALL or CHOSEN.
     """
     study = summary.study
     shown = summary.results, summary.failures, headline(summary.results)
@@ -117,7 +118,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 
 def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
-    """Return the tables of questions by job: of all configs, or of the two that are compared first."""
+    """Return tables of questions, by job: of all configs, or only of the two that are compared first, if any."""
     verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
     everything = tables == ALL or len(summary.jobs) == 1
@@ -141,7 +142,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, the dataset and the best config, and its value as a metric."""
+    """Return tags with the swept parameters, the dataset and the best config, and that config's value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}
@@ -175,7 +176,7 @@ def _history(summary: SweepSummary) -> list[PastSweep]:
 
 
 def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:
-    """Return tags of each job: its trial, and whether it is on the Pareto front."""
+    """Return tags by job: its trial in a search, and with several objectives whether it is on the Pareto front."""
     tags = summary.study.trial_tags() if summary.study else {}
     if len(summary.objectives) > 1:
         front = {result.name for result in summary.front}

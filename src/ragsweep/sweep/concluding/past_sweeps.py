@@ -21,9 +21,10 @@ MOST_PAST = 50
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List each sweep on these questions, from the oldest to the latest, with its best config by a metric.
+    """List the sweeps on these questions, from the oldest to the latest, each with its best config by a metric.
 
-    ``until`` is the id of the last sweep considered. At most the last `MOST_PAST` sweeps are listed.
+    Sweeps without a value of the metric are left out. ``until`` is the id of the last sweep considered. At most the
+    last `MOST_PAST` sweeps are listed.
     """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
@@ -39,10 +40,10 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 
 
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
-    """Return the numbered name, the result and the objective's summary of a sweep's best config by its first objective.
+    """Return a sweep's best config by its first objective: the numbered name, the result and the objective's summary.
 
-    Ignores configs that are PARTIAL or dropped by a race, and configs that refuse every answerable question, unless no
-    others remain. Returns None if no config remains.
+    Configs that are PARTIAL or were dropped by a race are ignored. Configs that refuse every answerable question count
+    only if there are no others. Returns None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [

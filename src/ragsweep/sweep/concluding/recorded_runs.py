@@ -122,8 +122,8 @@ def find_sweep(path: str, run: str) -> list[Result]:
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     """Find a sweep by its given name, or by its id or MLflow parent run id, or a prefix of either id.
 
-    If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError, which names the
-    ledger's ``path``, if no sweep matches, or if several different ones do.
+    If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
+    matches (the message then names the ledger's folder, ``path``), or if several different sweeps do.
     """
     name = ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:

@@ -32,9 +32,10 @@ LARGEST = 700.0
 class RaceDecision:
     """The state of a race after some questions.
 
-    ``evidence`` maps each config that was still in the race to the largest capital so far of the bet that it is worse
-    than the best: a config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` maps each dropped
-    config to a lower bound, at the same level, on how far it is behind the best.
+    ``evidence`` maps each config that was still in the race to the largest capital that the bet against it has reached
+    so far. The bet is that the config is worse than the best; a config is dropped at a capital of 1 / (1 - level),
+    unless it leads. ``deficit`` maps each dropped config to a lower bound, at the same level, on how far it is behind
+    the best.
     """
 
     leaders: tuple[str, ...]
@@ -50,8 +51,8 @@ class Betting:
     Each bet is that, on a cluster of questions, a config does worse than the config that led before the cluster. The
     best config, or one within the margin of it, is dropped with probability at most 1 - level, whatever the number of
     configs and decisions. Assumptions: configs are fixed before their questions are asked; the clusters of questions
-    are a random sample; scores are bounded, with any distribution. The probability holds for each config within the
-    margin separately, not for all of them jointly.
+    are a random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any
+    distribution. The probability holds for each config within the margin separately, not for all of them jointly.
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
@@ -88,7 +89,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-                earlier have fewer; they are needed, as they may have led.
+                earlier have fewer scores, which are needed, as these configs may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:

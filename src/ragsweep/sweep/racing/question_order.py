@@ -29,7 +29,7 @@ class QuestionOrder(NamedTuple):
 
 
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
-    """Order questions randomly, in the same way for all configs, so that every prefix has each stratum in proportion.
+    """Order questions randomly but alike for all configs, with about the right share of each stratum in every prefix.
 
     Strata are those of a partition (category and kind). The clusters of a stratum are shuffled and spread evenly over
     the order, each at a random place within its segment; the questions of a cluster stay together. The order depends on

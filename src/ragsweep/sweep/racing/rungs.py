@@ -23,9 +23,9 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, fact
     """Evaluate a config on the first ``until`` questions of the race, rounded up to whole clusters.
 
     Rankings are computed for all questions, unless a router or a query stage, which may make calls, precedes them.
-    Answers, and the verdicts that the objective needs, are requested for the first questions only; other verdicts,
-    latency, and the misses of an approximate index are measured after the race. The result has the state RACING, the
-    whole config's signature, and the ``facts`` of its whole dataset.
+    Answers, and the verdicts that the objective needs, are requested for the first questions only. Other verdicts,
+    latency, and (unless the objective needs them) the misses of an approximate index are measured after the race. The
+    result has the state RACING, the whole config's signature, and the ``facts`` of its whole dataset.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:
@@ -58,7 +58,7 @@ def _is_cheap(metric: Metric) -> bool:
 
 @memoize_by_identity
 def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
-    """Return a dataset with the first questions of the race, in its order."""
+    """Return a dataset with only the first questions of the race, in race order."""
     questions = dataset.golden.questions
     first = ordered(questions, seed).first(until)
     return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))

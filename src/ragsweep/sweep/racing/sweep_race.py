@@ -116,7 +116,7 @@ class SweepRace:
         return self.records
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's weighted scores of the first ``count`` questions; fewer if it was dropped before."""
+        """Return a config's weighted scores of the first ``count`` questions; fewer if it was dropped or failed."""
         known = dict(zip(result.questions["question_id"], result.questions[self.plan.metric.name], strict=True))
         count = count if result.run.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.plan.questions[:count]]

@@ -35,7 +35,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class TrackedContent:
-    """The content of the run of a sweep or of a single config: files, metrics and tags."""
+    """The files, metrics, tags and tables of a run in the tracker, which belongs to a sweep or to a single config."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -1,8 +1,9 @@
-"""Outcomes of jobs on other machines: sent through the remote half of the store, recorded by the command.
+"""Outcomes of jobs in other processes: sent through the remote half of the store, recorded by the command.
 
-A worker on another machine has a store, but not the command's ledger. It puts each outcome into the object store, and
-the command records the available outcomes when its launcher returns or fails. So a dying worker loses only its current
-job, and a dying command loses nothing: when it is repeated, jobs that have sent an outcome are not evaluated again.
+A worker, which may run on another machine, has a store, but does not use the command's ledger. It puts each outcome
+into the object store, and the command records the available outcomes when its launcher returns or fails. So a dying
+worker loses only its current job, and a dying command loses nothing: when it is repeated, jobs that have sent an
+outcome are not evaluated again.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class Collector:
         return self._returned(job, delivery)
 
     def _record(self, job: Job, delivery: Delivery) -> None:
-        """Record an outcome, unless an earlier command did."""
+        """Record an outcome, unless its job is already recorded as finished, or another process is working on it."""
         search, claims = self.context.search, self.context.ledger.claims
         assigned = search is not None and is_own(search)
         if claims.claim_job(self.sweep.id, job.number, assigned=assigned) is not None:

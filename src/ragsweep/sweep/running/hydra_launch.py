@@ -131,9 +131,9 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 
 
 def _join_cluster(launcher: DictConfig) -> None:
-    """Connect to the Ray cluster that a launcher or the environment names, because Ray's launcher can only start one.
+    """Connect to the Ray cluster that a Ray launcher or the environment names.
 
-    Raises ConfigError if the cluster is unreachable.
+    Hydra's Ray launcher by itself would start a new cluster. Raises ConfigError if the named cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return

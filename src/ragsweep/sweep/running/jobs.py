@@ -42,8 +42,9 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     """Evaluate one config of a sweep; record, track and show it; return its value for the sweeper.
 
     A finished job is not run again, and returns its recorded value. A failure is recorded and re-raised, so that the
-    launcher continues with the other jobs. Raises RagsweepError for a job that was dropped by a race, is claimed by
-    another process, or follows too many failures, and Partial if too few questions were scored.
+    launcher continues with the other jobs. On a rung of a race, the scores are recorded, but neither tracked nor shown.
+    Raises RagsweepError for a job that was dropped by a race, is claimed by another process, or follows too many
+    failures, and Partial if too few questions were scored.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assert sweep
@@ -89,7 +90,7 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's ``name``, as in its sweep and with secrets masked, and ``searching``: whether a search runs it."""
+    """Set a job's ``name`` (as in its sweep, with secrets masked) and ``searching`` (whether a search runs the job)."""
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
@@ -187,7 +188,8 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
     """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
 
     For our sweeper, return a dict instead. It has the list of values (None for NaN), the reason for missing values, the
-    values for constraints and the stop rule, and the amounts ``spent`` by name.
+    values of all metrics (for constraints), the smallest detectable differences (for the stop rule, [] if not needed),
+    and the amounts ``spent`` by name.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
@@ -215,9 +217,9 @@ def _unmeasured(summary: Summary) -> str:
 
 
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
-    """Return the smallest detectable difference to the first result.
+    """Return the smallest difference from the first result that can be detected.
 
-    If it is unknown, or the metric is not a mean, return half the width of the value's interval.
+    If it is unknown, or the metric is not a mean, return half the width of the interval of ``summary``.
     """
     try:
         power = estimate_power(score_matrix([first, result], summary.name)).typical

@@ -20,7 +20,7 @@ Body = Callable[[Launch, Path], str]
 """Run the jobs of a sweep with a launcher, in the sweep's folder; return why a job may lack a record, or ""."""
 
 Launcher = Callable[[Body | None], str]
-"""Call the body of a sweep with a launcher and return its result; for None, Hydra's sweeper runs the jobs."""
+"""Call the body of a sweep with a launcher and return its result; without a body, Hydra's sweeper runs the jobs."""
 
 
 def launch_batches(

@@ -38,7 +38,8 @@ class RunContents(Protocol):
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
     """Open a sweep's parent run and return its id.
 
-    Reuses the run ``adopt``, or the run of a process that died before recording it.
+    Reuses the run ``adopt`` or, if that is None, a run that already has the sweep's tag: a process may have died after
+    opening the run and before recording it.
     """
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
@@ -48,10 +49,10 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
 
 
 def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
-    """Reopen a sweep's parent run, upload its missing records, and end its runs without a record.
+    """Reopen a sweep's parent run, upload the records that the tracker lacks, and end the runs of dead processes.
 
     If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
-    machines, whose runs have no record here, may be working on the sweep; then runs without a record are not ended.
+    machines may be working on the sweep; their runs have no record here, so runs without a record are not ended.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -83,10 +84,11 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """End abandoned runs, and write and end a sweep's parent run; return whether the tracker was reachable.
+    """Write a sweep's content to its runs, and end its parent run and abandoned runs.
 
-    An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
-    be working on the sweep; then, if two machines opened a run for one trial, only the superfluous run is ended.
+    Returns whether the tracker was reachable; if not, it is updated later, by `ragsweep sync` or the same command.
+    ``elsewhere``: other machines may be working on the sweep; then a config's run is ended only if it is superfluous,
+    because two machines have opened a run for one trial.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
@@ -105,7 +107,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark this tracker's sweeps whose processes died as KILLED; otherwise, they would be shown as running forever."""
+    """Mark as KILLED the sweeps of this tracker whose processes have died; they would be shown as running forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -167,7 +169,10 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep and yield None, or yield the process that holds it, without waiting, as that may take hours."""
+    """Claim a sweep and yield None; if another process holds the sweep, yield that process.
+
+    The claim does not wait for the other process, which may run for hours.
+    """
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
         yield ledger.claims.claim(key) or ledger.claims.claim(command)

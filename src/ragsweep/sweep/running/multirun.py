@@ -1,4 +1,4 @@
-"""One multirun: open or resume it, and run it until each job has a record."""
+"""One multirun: open or resume it, and run its jobs, repeatedly if processes die, as long as that makes progress."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Multirun:
         return len(sweep.jobs) == len(new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Reopen the failed jobs of a sweep; return the sweep, and its progress in words."""
+        """Reopen the failed and the partial jobs of a sweep; return the sweep, and its progress in words."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
         return sweep, f"{done} of {len(sweep.jobs)} configs are already done"
@@ -199,7 +199,7 @@ class Multirun:
         return "its process ended"
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record as failed the jobs whose process died repeatedly."""
+        """Record as failed the jobs whose process died in `ATTEMPTS` attempts."""
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
@@ -212,7 +212,7 @@ class Multirun:
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Complete the records of a sweep before it is concluded (here they are complete), and return how it ended."""
+        """Return how a sweep ended, before it is concluded; a subclass may first add missing records."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext, TrackedContent
 
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
-"""Config keys that are needed to interpret a result, such as names of metrics, and are therefore never masked."""
+"""Config keys whose values, such as names of metrics, are needed to interpret a result and so are never masked."""
 
 _KEYED = ("config", "metrics", "first_stage")
 """Mappings in a result whose keys are names of settings and metrics."""
@@ -158,7 +158,10 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column has strings or mappings, by its first value that is not None; not for ``question_id``."""
+    """Return whether a column has strings or mappings; its first value that is not None decides.
+
+    Returns False for the column ``question_id``.
+    """
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str | Mapping)

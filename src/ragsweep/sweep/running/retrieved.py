@@ -28,8 +28,9 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    The contexts in the record are returned if they are long enough, or if the rankings are not stored; in the latter
-    case they may have fewer than ``depth`` chunks.
+    The contexts in the record are returned if the config's ``top_k`` guarantees enough chunks. They are also returned
+    if its rankings are not stored or cannot be found; ``whole`` is then false, and there may be fewer than ``depth``
+    chunks.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}

@@ -100,7 +100,7 @@ class Session:
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.
 
-        Raises a RagsweepError, with the key or the file and line, for every fault that can be found this way.
+        Raises a RagsweepError, with the key or the file and line, for the first fault that is found.
         """
         plain = job.config.values
         check_config(plain)
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None if its prompt cannot be built."""
+        """Return a function that reconstructs a config's prompts as sent; None without a prompt that can be built."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None

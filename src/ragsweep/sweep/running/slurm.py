@@ -39,7 +39,7 @@ LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 )
-"""Final states of a job, which SLURM lists for a few more minutes."""
+"""Final states of a job; SLURM lists an ended job for a few more minutes."""
 
 GONE = "COMPLETED"
 """The state assumed for a job that SLURM no longer lists."""
@@ -129,7 +129,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
 
 @contextmanager
 def _watching() -> Iterator[SlurmQueue]:
-    """Make submitit use our queue for job states."""
+    """Make submitit use our queue for job states, and cancel the queue's jobs if the block is interrupted."""
     from submitit import SlurmJob
 
     kind: Any = SlurmJob

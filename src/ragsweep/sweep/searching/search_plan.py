@@ -66,9 +66,10 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """For each choice, list the overrides that combine it with every other parameter's choice that has the most stages.
+    """List, for each choice, overrides that combine it with the richest choice of every other parameter.
 
-    Overrides that ``experiments`` already have are omitted.
+    The richest choice is the one whose config has the most stages. Overrides that ``experiments`` already have are
+    omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
@@ -91,8 +92,9 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
     """Return an upper bound on the work of a search.
 
     A part is counted once for each combination of the parts that it depends on. The nodes and the seconds of a stage
-    are at most the largest numbers of any config in ``experiments``, times the number of trials (plus the number of
-    finalists for a stage with rows). Results that are already stored for ``experiments`` take no time.
+    are also at most the largest numbers of any config in ``experiments``, each multiplied by the number of trials; for
+    a stage with rows, finalists count as further trials. Results that are already stored for ``experiments`` take no
+    time.
 
     Args:
         experiments: Configs that together contain each choice of each parameter, and both ends of each range.
@@ -168,7 +170,8 @@ class _Space:
     def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
         """Set the weight of a part that occurs at only one end of a range to half the number of the range's values.
 
-        The number of values is capped at the number of trials.
+        The number of values is capped at the number of trials. A weight is at least 1; if a part occurs at the ends of
+        several ranges, the largest weight counts.
         """
         for low, high, values in self.size.ranges:
             first, last = ({_part(node) for node in configs[end]} for end in (low, high))
@@ -177,7 +180,7 @@ class _Space:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Return a stage's upper bounds, and how many of its distinct nodes are stored; those take no seconds."""
+        """Return a stage's upper bounds, and how many of its distinct nodes are stored; stored nodes take no time."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.size.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):

@@ -137,7 +137,8 @@ class Search(Multirun):
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         """Return whether a finished search needs no more work.
 
-        That is, it has all requested trials or was stopped by the same rule, and its finalists have been evaluated.
+        That is, the command requests as many trials as before, its stop rule is the one that stopped the search (if one
+        did), and the search's finalists have been evaluated.
         """
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
@@ -152,7 +153,7 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set the number of a search's trials, which may have grown; return the search, and its progress in words.
+        """Set the number of a search's trials, which may have changed; return the search, and its progress in words.
 
         Failed trials stay failed.
         """
@@ -202,9 +203,9 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return one failure, if there is a reason ``why`` or the search stopped before its first trial.
+        """Return one failure if there is a reason ``why``, or if the search stopped before its first trial; else none.
 
-        Other trials without a record are not missed: a search may end early.
+        Apart from that, a trial without a record is not missed, because a search may end early.
         """
         study = None if recorded or self.elsewhere else read_summary(self._folder(sweep))
         if study and study.stopped and not study.trials:
