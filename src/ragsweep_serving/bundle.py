@@ -27,7 +27,7 @@ _AGAIN = "ship the config again: ragsweep ship RUN --name MODEL"
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
-    """Yield the nodes of the values needed for any question (chunks, indexes); the corpus is a separate file."""
+    """Yield the nodes of the values that all questions share (chunks, indexes); the corpus is a separate file."""
     ends = [graph.context, graph.chunks, *(node for node in (graph.answer, graph.route, graph.query) if node)]
     yield from (node for node in walk(ends) if node.kind == "whole" and node.stage != SOURCE)
 

@@ -45,7 +45,7 @@ class ShippedConfig(PythonModel):
         return _row(self._answer(asked))
 
     def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
-        """Answer a question with its history; trace it if the bundle has a reference and MLflow a destination."""
+        """Answer a question with its history; trace it if the bundle has a reference and MLflow has a destination."""
         began = time.time()
         if self.reference is None or not is_traced():
             return self.pipeline.answer(*asked)

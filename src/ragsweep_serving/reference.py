@@ -129,7 +129,7 @@ def write_reference(
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return each question's top score and its gap to the second, by ranking step; NaN without results."""
+    """Return, by ranking step, the top score of each question and its gap to the second score; NaN without results."""
     texts = columns.get("query", columns["question"])
     searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}

@@ -43,7 +43,7 @@ class StepClock(Listener):
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
-    """Return the node with the ranking after each ranking step, by the step's name."""
+    """Map the name of each ranking step to the node of the ranking that the step makes."""
     legs = {f"retrieve/{leg}": node for leg, node in graph.legs.items()}
     first = {"fuse" if legs else "retrieve": graph.first_stage}
     return {**legs, **first, **({"rerank": graph.ranking} if graph.candidates else {})}

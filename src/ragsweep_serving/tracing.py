@@ -17,7 +17,7 @@ from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
 MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and counted in a warning
-EXIT_SECONDS = 5.0  # timeout in seconds at exit for pending traces
+EXIT_SECONDS = 5.0  # the longest that an exit waits for pending traces, in seconds
 SHOWN = 300  # characters of a chunk in a trace
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
 """MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
@@ -79,7 +79,7 @@ class TraceQueue:
 
 
 def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
-    """Describe an answered request, which ``began`` at a time in seconds since the epoch."""
+    """Describe an answered request; ``began`` is its start in seconds since the epoch."""
     (question, history), answer = asked, found.answer
     said: dict[str, Any] = {}
     if answer:

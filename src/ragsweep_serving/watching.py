@@ -23,8 +23,8 @@ TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
 UNKNOWN_MEAN = "unknown_words_mean"  # the mean share of a question's words that are not in the corpus
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)  # quantities whose decrease is not an alarm
-WORTH_MS = 1.0  # a step whose median is below this, in milliseconds, in both traces and evaluation is not compared
-USUAL = 0.05  # lowest share of the golden set at which a language belongs to the set
+WORTH_MS = 1.0  # a step is compared only if its median, in traces or evaluation, is at least this many milliseconds
+USUAL = 0.05  # a language belongs to the golden set if at least this share of its questions is in that language
 MANY = 0.95  # a question has many unknown words if its share of them exceeds this quantile of the evaluated questions
 QUANTILES = (50, 95, 99)
 
@@ -143,8 +143,8 @@ class RequestComparison:
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
-        The limit is the quantile `MANY` of the evaluated questions. Requests in languages outside the golden
-        set count as unmeasured, since all their words are unknown.
+        The limit is the quantile `MANY` of the evaluated questions. Requests in languages outside the golden set count
+        as unmeasured, since most of their words are unknown whatever they ask.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
@@ -155,7 +155,7 @@ class RequestComparison:
         return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
-        """Yield the shares of languages and forms, except those at most as large as the tolerance on both sides."""
+        """Yield the shares of languages and forms that exceed the tolerance in the requests or in the evaluation."""
         for what, (now, before) in self._kinds.items():
             for value in sorted({*now, *before} - {""}):
                 ours = self._now([float(one == value) if one else math.nan for one in now])
@@ -254,7 +254,7 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a difference is a drift, but not a harmless decrease, such as a lower latency."""
+    """Return whether a difference is a drift, unless it is a harmless decrease, such as a lower latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 

@@ -21,7 +21,10 @@ def texts(number: int = 60) -> list[str]:
 
 
 def assert_lawful(spans: Spans, corpus: Corpus) -> None:
-    """Check that spans lie within their texts, are in order, cover all text, and are blank only in blank documents."""
+    """Check that spans lie within their texts, are in order, and cover all that is not white space.
+
+    A span may be blank only in a blank document, which is one chunk.
+    """
     rows = list(zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
     assert [array.dtype.name for array in spans] == ["int32", "int64", "int64"]
     assert all(span < following for span, following in pairwise(rows)), (

@@ -15,7 +15,7 @@ class DatasetContract(Contract):
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Check that there are documents and questions, each with unique ids, by which results are joined."""
+        """Check that there are documents and questions, and that their ids, by which results are joined, are unique."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]

@@ -37,7 +37,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """Check the counts per text of all tokens and of tokens read; a long text has more than a short one."""
+        """Check two counts for each text: its tokens, and those read. A long text has more tokens than a short one."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32

@@ -66,7 +66,7 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     Args:
         order: Indices of the questions, in order; None for all.
         top_k: Number of chunks in the context.
-        empty: Whether every ranking is empty.
+        empty: Whether the rankings are empty, except the exact ones with which they are compared.
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
     positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]

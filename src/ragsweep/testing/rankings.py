@@ -1,4 +1,4 @@
-"""The contract and the checks shared by the parts that rank chunks."""
+"""The contract of all parts that rank chunks, and its checks."""
 
 import io
 from abc import ABC, abstractmethod

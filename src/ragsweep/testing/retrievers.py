@@ -72,7 +72,7 @@ class CountingRetrieverContract(TextRetrieverContract):
         assert self.part().shards([]) == []
 
     def test_an_index_is_the_same_however_and_wherever_its_words_were_counted(self) -> None:
-        """Check shards that other instances count, store, and return in any order."""
+        """Check that shards counted by other instances, stored, and assembled in reverse order give the same index."""
         texts, whole = self.chunks(), self.part().build(self.chunks())
         for cuts in ((0, 3, 4, len(texts)), range(len(texts) + 1), (0, len(texts))):
             shards = [texts[start:end] for start, end in pairwise(cuts)]

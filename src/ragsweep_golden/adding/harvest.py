@@ -1,4 +1,4 @@
-"""Take new questions from production logs, deduplicated, with evidence proposed by BM25."""
+"""Take new questions, without duplicates, from production logs, and propose their evidence by BM25."""
 
 import unicodedata
 from collections import Counter
@@ -24,11 +24,14 @@ from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
-"""Fields that may contain the question of a log record; the first non-empty field is read."""
+"""Fields that may contain the question of a log record, in the order in which they are tried."""
 
 
 class Asked(NamedTuple):
-    """A question of a log in its most frequent spelling, and its count over all spellings."""
+    """A question of a log in its most frequent spelling, and how often it was asked.
+
+    The count includes other spellings and, with an embedder, near-duplicates.
+    """
 
     text: str
     times: int
@@ -66,9 +69,10 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question in an application's input (a text, an object with a field of NAMES, or messages), or "".
+    """Return the question in an application's input, or "" if it has none.
 
-    Raises ValueError, with the field if any, for a text or list that contains structure of another shape.
+    The input may be a text, a list of messages, or an object with one of these in a field of NAMES. Raises ValueError,
+    whose message names the field if there is one, for a list, or a text in JSON syntax, that cannot be read as such.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -85,10 +89,10 @@ def find_question(value: Any) -> str:
 
 
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
-    """Choose the questions of a log that are not in a set; blank questions are ignored.
+    """Choose the questions of a log that are not in a set; questions without words are ignored.
 
-    ``embed`` embeds texts as unit vectors, to also drop near-duplicates; without it, only questions with the same words
-    are dropped.
+    ``embed`` turns texts into unit vectors, so that near-duplicates are dropped, too. Without it, only questions with
+    the same words are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -108,7 +112,11 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop questions similar to one in the set or to a more frequent one, whose count then includes theirs."""
+    """Drop each new question that is similar to a kept one: to one of the set, or to a more frequent new one.
+
+    Of near-duplicates within the set, only the first counts as kept. The count of a dropped question is added to that
+    of the most similar kept one, if this is new.
+    """
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
@@ -123,7 +131,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries, each with the best sentence by BM25 (if any) as evidence.
+    """Return silver entries; the evidence of each is the best sentence of the best chunk by BM25, if one matches.
 
     If ``has_weights``, an entry's weight is the number of times that its question was asked.
     """
@@ -146,7 +154,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return the fields of a sentence as evidence, with its chunk for review."""
+    """Return the fields of an entry whose evidence is a sentence; its passage, for review, is a chunk around it."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)

@@ -95,7 +95,10 @@ class ModelAsker:
     def _draw(
         self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
     ) -> list[tuple[int, str]]:
-        """Draw long enough chunks of a stratum for a quota of questions, each with its document's language."""
+        """Draw as many chunks of a stratum as a quota of questions needs, each with the language of its document.
+
+        Only chunks of LEAST characters or more are drawn. Each ``turn`` draws in a different order.
+        """
         spans, corpus = sources.spans, sources.corpus
         usable = []
         for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
@@ -139,7 +142,7 @@ class ModelAsker:
         sources: Sources,
         needed: Sequence[str],
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield the model's questions in chunk order, each with its chunk and the chunk's language."""
+        """Yield the model's questions in the order of ``chunks``, each with its chunk and the chunk's language."""
         requests = [
             Request(
                 f"Language: {_LANGUAGES[language]}. {task}",
@@ -152,7 +155,11 @@ class ModelAsker:
             yield from ((chunk, language, item) for item in self._read(answer, needed))
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the complete objects of a reply, at most A_CHUNK; count failed calls and objects without a field."""
+        """Return the complete objects among the first A_CHUNK of a reply.
+
+        A failed call, a reply that is not a JSON array, and each object without one of the ``needed`` fields count as
+        faults.
+        """
         if answer.failed:
             self.failures += 1
             self.faults[f"call failed: {answer.failed}"] += 1

@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or more sentences. ``answer`` quotes each of the sentences on a line of its own."""
+    """A question made from one or more sentences. ``answer`` has one line per sentence, which quotes from it."""
 
     question: str
     answer: str
@@ -43,8 +43,8 @@ class Draft:
     """A question, its sources, and its validation.
 
     ``document`` and ``chunk`` are the indices of the question's source; None if it has no source in the corpus.
-    ``answer`` has one line per sentence of evidence. ``status`` is empty before validation; ``reason`` says why
-    a draft was rejected, ``checked`` why an unanswerable question has no answer.
+    An ``answer`` made by rule has one line per sentence of evidence. ``status`` is empty before validation. ``reason``
+    says why a draft was rejected, and ``checked`` says why an unanswerable question has no answer.
     """
 
     question: str
@@ -120,7 +120,10 @@ class Sources:
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the indices of the chunks that overlap a draft's evidence; without evidence, of its source, if any."""
+        """Return the indices of the chunks that overlap a draft's evidence.
+
+        If there are none, the only index is that of the chunk from which the draft was made, if any.
+        """
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 

@@ -1,4 +1,4 @@
-"""Make entries of the full schema from validated drafts."""
+"""Make entries of the full schema from drafts."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -32,9 +32,10 @@ def difficulty(overlap: float, rank: int) -> float:
 
 
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
-    """Return the entries of drafts, including rejected drafts, with the status of their validation.
+    """Return the entries of all drafts, rejected ones included; an entry has the status of its draft's validation.
 
-    To measure difficulty, chunks are ranked by the question alone; to choose distractors, by question and evidence.
+    To measure difficulty, chunks are ranked by the question alone. To choose distractors, they are ranked by the
+    question and its evidence.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])
@@ -108,7 +109,10 @@ def _keywords(draft: Draft) -> list[str]:
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return documents other than the question's own: those of BM25's best chunks, else those of the same stratum."""
+    """Return up to DISTRACTORS documents other than the question's own.
+
+    They are the documents of BM25's best chunks or, if all of these are the question's own, documents of its stratum.
+    """
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
     if right.issuperset(documents):

@@ -22,7 +22,10 @@ class Exhaustive:
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
-        """Return the stems of a text's content words; a question and a chunk may inflect the same word differently."""
+        """Return the stems of a text's content words, except words such as "many" in "how many".
+
+        Stems are compared because a question and a chunk may inflect the same word differently.
+        """
         words = content_words(text, self._language) - word_set("any", "asking")
         return frozenset(self._stemmer.stemWords(sorted(words)))
 
@@ -43,7 +46,10 @@ class Exhaustive:
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """List the chunks with at least a share of ANSWERING of a question's words; all for fewer than FEWEST_WORDS."""
+        """List the chunks that contain at least ANSWERING of a question's content words.
+
+        For a question with fewer than FEWEST_WORDS content words, these are all chunks.
+        """
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
             return list(range(len(self.words)))
@@ -55,6 +61,6 @@ class Exhaustive:
         return any(wanted in one for one in self._texts)
 
     def is_shown(self, subject: str) -> bool:
-        """Return whether a chunk that names a subject mentions a picture or a video."""
+        """Return whether any chunk names a subject and mentions a picture or a video."""
         wanted = fold(subject)
         return any(shown and wanted in text for shown, text in zip(self.media, self._texts, strict=True))

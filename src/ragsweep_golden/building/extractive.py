@@ -33,7 +33,10 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the complete prose sentences of documents in a language, each with a chunk that contains it."""
+    """Return the prose sentences of ``documents`` that are in ``language``, each with the first chunk that contains it.
+
+    Sentences that no single chunk contains are omitted.
+    """
     found = []
     for document in documents:
         text, form = corpus.texts[document], render(corpus.texts[document])
@@ -99,7 +102,10 @@ _CODED = ("code_lookup",)
 
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
-    """Draft every question that the rules find in sentences of one language, in document order."""
+    """Draft the questions that the rules make from sentences of one language, in document order.
+
+    Questions that depend on the text around them, and questions that are made more than once, are omitted.
+    """
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     by_rule = ask_by_rule(found, language)
     asked = [one for one in by_rule if is_about(one.question, _page(one.sentences[0], corpus, marks), language)]

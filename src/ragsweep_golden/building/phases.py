@@ -129,7 +129,10 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: first by the model, if there is one, then by rule, keeping only specific ones."""
+    """Make answerable questions: first by the model, if there is one, then by rule.
+
+    Of the questions by rule, only specific ones are kept (see ``specific``).
+    """
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
     for language, numbers in documents.items():
@@ -143,7 +146,11 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose source ranks first by BM25, if few documents have a chunk with most of their words."""
+    """Return the drafts whose questions are specific to their source.
+
+    A question is specific if BM25 ranks a chunk of its source first, and if at most MOST_DOCUMENTS documents have a
+    chunk with most of its words (see ``Exhaustive.having``).
+    """
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
     found = []

@@ -12,7 +12,7 @@ from ragsweep_golden.building.wording import CODE, alternatives, lower_start, wo
 
 LONGEST_NAME = 10  # maximum words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
-_STEM = 5  # characters by which words are compared
+_STEM = 5  # words are compared by this number of first characters
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 """Verbs of headings. A verb that is also a noun is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
@@ -47,7 +47,7 @@ _LINKING = {language: re.compile(alternatives(language, "linking")) for language
 
 
 def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield the question of every heading that is a question or an action and is answered by a sentence."""
+    """Yield a question for each short heading that asks one or names an action, if a sentence below answers it."""
     of_document: dict[int, list[Sentence]] = {}
     for sentence in (one for one in found if not _LINKING[language].search(one.text)):
         of_document.setdefault(sentence.document, []).append(sentence)
@@ -69,7 +69,10 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
-    """Yield headings with their sections' spans; without any, a title that asks something covers the document."""
+    """Yield each heading of a document with the span of its section.
+
+    In a document without headings, a title that asks a question or names an action is the heading of the whole text.
+    """
     text, title = corpus.texts[document], corpus.titles[document]
     asks = _QUESTION[language].match(title) or _action(title, language)
     marks = [(one.text, one.start) for one in headings(text)] or ([(title, 0)] if asks else [])
@@ -111,7 +114,7 @@ def _question(name: str, action: str, language: str) -> str:
 
 
 def _action(name: str, language: str) -> str:
-    """Return a heading's action with an infinitive; empty if the heading is a single word or names a thing."""
+    """Return a heading's action in the infinitive; "" if the heading is a single word or does not name an action."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")

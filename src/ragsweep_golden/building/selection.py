@@ -23,9 +23,9 @@ def drop_copies(
 ) -> tuple[list[int], dict[int, str]]:
     """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
-    ``questions`` and ``passages`` are unit vectors: without ``questions`` only literal duplicates are found, without
-    ``passages`` no near-copies. ``independent`` is the lowest cosine of a near-copy. Returns the positions of the kept
-    entries, and position -> reason of the dropped ones.
+    ``questions`` and ``passages`` are unit vectors. Without ``questions``, only duplicates with the same text, ignoring
+    case, are found; near-copies are found only with both. ``independent`` is the lowest cosine of a near-copy. Returns
+    the positions of the kept entries, and position -> reason for the dropped entries.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
@@ -82,7 +82,12 @@ def _traits(entry: Entry) -> _Traits:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose at most ``count`` entries greedily: as the gates need (multi-fact, hard), then by quota, chunk and mix."""
+    """Choose at most ``count`` entries, one at a time, and at most MOST_OF_A_CHUNK from a chunk.
+
+    The first criterion is what the gates need: no further single-fact question if there are too many, and hard ones if
+    there are too few. Then come a stratum below its quota, a chunk with few chosen questions, and a type below its
+    share of the mix.
+    """
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []

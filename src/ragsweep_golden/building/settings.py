@@ -8,7 +8,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, UNANSWERABLE_TYPES
 
 
 class Quotas(NamedTuple):
-    """The shares of priorities 1 to 4, the minimum questions of a stratum, and the maximum questions per chunk."""
+    """The shares of priorities 1, 2 and so on, the minimum questions of a stratum, and the maximum per chunk."""
 
     shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
     fewest: int = 5
@@ -19,8 +19,8 @@ class BuildSettings(NamedTuple):
     """Settings of a build.
 
     ``clusters``: the number of clusters, 0 if the strata are folders; ``patterns``: stratum -> patterns of document
-    ids; ``priorities``: stratum -> 1 to 4; ``independent``: lowest cosine of a question and its passage at which the
-    question is dropped.
+    ids; ``priorities``: stratum -> its priority, from 1; ``independent``: lowest cosine of a question and its passage
+    at which the question is dropped.
     """
 
     languages: Sequence[str]

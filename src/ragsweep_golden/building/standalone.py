@@ -55,7 +55,7 @@ def stands_alone(one: Candidate, language: str) -> bool:
 
 
 def is_about(question: str, page: str, language: str) -> bool:
-    """Return whether a question names its topic, alone or with ``page``, the title and heading of its source.
+    """Return whether a question names its topic, by itself or together with ``page``, its source's title and heading.
 
     An English definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word
     with the question; questions in other languages are not checked.

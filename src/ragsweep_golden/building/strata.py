@@ -84,7 +84,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Map each language to the indices of its documents. Raises ConfigError if no document is in the languages."""
+    """Map each language that has documents to their indices. Raises ConfigError if no document is in the languages."""
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]

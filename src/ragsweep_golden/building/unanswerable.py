@@ -38,7 +38,10 @@ def draft_unanswerable(
 
 
 def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | Sentence | None = None) -> Draft:
-    """Return a question with its source; ``method``: ``retrieval`` if a search of all chunks confirms the reason."""
+    """Return a question with its source, if any; ``checked`` says why it has no answer.
+
+    ``method`` is ``retrieval`` if a search of all chunks confirmed this, else ``rule``.
+    """
     document, chunk = (source.document, source.chunk) if source else (None, None)
     return Draft(text, "", "rule", pattern, document=document, chunk=chunk, checked=checked, method=method)
 
@@ -66,7 +69,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
-    """Make false-premise questions: change a number, or swap two descriptions."""
+    """Make false-premise questions: change a number, or give a subject the description of another one."""
     inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
@@ -89,7 +92,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Make questions whose pronoun has no referent: it replaces a question's subject, or is in a fixed question."""
+    """Make questions whose pronoun has no referent: drafts in which it replaces the subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):
@@ -103,13 +106,13 @@ def _is_plural(one: Draft, language: str) -> bool:
 
 
 def _replace_subject(one: Draft, text: str) -> str:
-    """Return a question with another subject; empty unless it names its subject exactly once."""
+    """Return a draft's question with ``text`` as its subject; "" unless the draft names its subject exactly once."""
     question, count = re.subn(rf"(?<!['’\w]){re.escape(one.subject)}(?!\w)", text, one.question)
     return question if count == 1 else ""
 
 
 def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Make nonsensical questions from the words of two topics."""
+    """Make nonsensical questions, each from the subjects of two documents."""
     patterns = texts(language, "crossed")
     for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
         question = fill(patterns[n % len(patterns)], one.subject, other.subject)
@@ -129,7 +132,7 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
 
 
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[Draft]:
-    """Make requests that a rule of the corpus forbids."""
+    """Make requests for help with breaking a rule of the corpus."""
     patterns, n = texts(language, "evaded"), 0
     leaning, forbidding = (re.compile(wording.alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):

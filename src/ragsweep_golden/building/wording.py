@@ -46,7 +46,7 @@ PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for languag
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences in their original case, without first words, so that only names are capitalised."""
+    """Return all words of sentences but the first of each, in their original case: only names are capitalised there."""
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 
@@ -69,7 +69,7 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 
 
 def fill(template: str, *texts: str) -> str:
-    """Fill a template with texts, and make French contractions: ``de le`` becomes ``du``, ``que un`` ``qu'un``."""
+    """Fill a template with texts, and make French contractions: ``du`` from ``de le``, ``qu'un`` from ``que un``."""
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):
         question = _join(question, text) + after

@@ -144,7 +144,7 @@ class PhaseJudge:
     strata: dict[str, str] = field(default_factory=dict)  # document id -> stratum, from phase 0
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
-        """Return entries as the input of the gates; ``has_vectors``: with vectors of their texts, given an embedder."""
+        """Return entries as the input of the gates; ``has_vectors`` adds vectors of their texts, given an embedder."""
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 

@@ -44,7 +44,7 @@ OTHER_LAYOUT = (
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
-    """Return the parser of a subcommand that takes a file and settings, described by ``about`` and ``words``."""
+    """Return the parser of a subcommand that takes a file and settings; ``about`` and ``words`` are help texts."""
     parser = Parser(f"ragsweep golden {command}", description=about, allow_abbrev=False)
     parser.add_argument("words", nargs=nargs, metavar=metavar, help=words)
     return parser
@@ -72,7 +72,7 @@ class Inputs:
     """The config of a subcommand and its inputs; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
-        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or any other word."""
+        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or malformed override."""
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
@@ -150,7 +150,7 @@ def next_step(command: str, *words: object) -> str:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds evidence to entries without any; nothing without such entries, file or corpus."""
+    """Yield the command that adds evidence to entries that lack it; nothing if none does, or without file or corpus."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"

@@ -25,7 +25,7 @@ class ItemReport(NamedTuple):
     """Item analysis of the questions of a matrix.
 
     ``scores``, of the shape (configs, questions), are from 0 to 1; higher is better. ``redundant`` has groups of
-    indices of questions, ``mini`` the indices of the mini set, whose quality is ``estimate``.
+    questions, and ``mini`` has the questions of the mini set, both as indices. ``estimate`` is the set's quality.
     """
 
     matrix: Matrix

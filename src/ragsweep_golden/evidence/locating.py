@@ -12,7 +12,7 @@ from ragsweep_golden.evidence.quotes import best_sentence, shortest_anchor
 
 LEAST_SHARED = 0.6  # minimum share of a text's words in the nearest passage for a match
 _CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
-_LONG = 30  # minimum words of a text that is quoted by its best sentence
+_LONG = 30  # a passage of more words is quoted by its best sentence
 
 
 class GivenText(NamedTuple):
@@ -34,9 +34,10 @@ class Place(NamedTuple):
 
 
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
-    """Find each text in a corpus: verbatim, else in the passage that shares most of its words.
+    """Find each text in a corpus: verbatim or, unless it must be exact, in the passage that shares most of its words.
 
-    A text that occurs in several documents is located in the first; one that is not found is omitted.
+    A text that occurs in several documents is located in the first. A text is omitted if it is not found, or if no
+    passage has at least LEAST_SHARED of its words.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}
@@ -79,10 +80,10 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 
 
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
-    """Return a short anchor in a passage, and its start if it is repeated.
+    """Return a short anchor in a passage, and its start if the document repeats it, else None.
 
-    The anchor is from ``reference``, the right answer, if the passage contains it exactly once, else from the sentence
-    of a long passage that is most similar to question and answer, else from the whole passage.
+    If the passage contains the right answer, ``reference``, exactly once, the anchor is from there. Otherwise it is
+    from the whole passage or, if this is long, from its sentence that is most similar to question and answer.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

@@ -23,10 +23,11 @@ _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likel
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
-    """Return the shortest quote of evidence that is unique in a document, and None as its start.
+    """Return an anchor for evidence, and the anchor's start, which is None if the anchor occurs once in the document.
 
-    The quote is within the evidence, or contains evidence of fewer than five words; a word cut by the span is included.
-    Evidence that the document repeats is quoted as a whole, with its start.
+    The anchor is the shortest quote that occurs once. It has at least FEWEST_WORDS words, or all words of a shorter
+    document, and is within the evidence or, if the evidence has too few words, around it; a word that the span cuts is
+    included. If no such quote occurs once, the anchor is the whole evidence.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])

@@ -82,7 +82,8 @@ def _articles(
 ) -> Iterator[dict[str, Any]]:
     """Yield one article per document that is not blank.
 
-    Documents TITLE/1, TITLE/2, ... in this order, as the SQuAD reader names them, keep their names; others get numbers.
+    Documents named TITLE/1, TITLE/2, ... in this order, as by the SQuAD reader, keep their names. Any other document
+    gets a number.
     """
     numbers = Counter[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
@@ -95,13 +96,13 @@ def _articles(
             yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
-SURE_WORDS = 5  # minimum words in an answer for it to count anywhere in the evidence's document
+SURE_WORDS = 5  # minimum words of an answer that may be outside the quote, if its document has it only once
 
 
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers located in the evidence; evidence without an answer in it is itself the answer.
+    """Return the right answers located in the evidence; a quote without an answer in it is itself an answer.
 
     An answer of SURE_WORDS words or more that occurs once in the document is also located outside the quote.
     """

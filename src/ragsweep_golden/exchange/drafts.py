@@ -54,9 +54,9 @@ def place_of(name: str) -> str:
 def fields_of_system(names: Collection[str]) -> list[str]:
     """Return the fields with a system's answers and retrieved texts, given the field names of all records.
 
-    With an unambiguous reference field, ``answer`` is the system's answer; with a system's answers, or named evidence,
-    ``context`` and ``contexts`` are retrieved texts. Raises ValueError for contexts with only an answer, which is
-    ambiguous.
+    If another field has the right answer (see RIGHT), ``answer`` and ``answers`` are the system's. If there is any
+    output of a system, or evidence in another field, ``passage``, ``context`` and ``contexts`` are retrieved texts,
+    except with ``supporting_facts``. Raises ValueError if ``answer`` and ``contexts`` may be either.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]

@@ -87,7 +87,7 @@ RECORDS = {
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
-    """Return a file with one record per entry, in a format of RECORDS: JSON ``lines``, or one JSON array."""
+    """Return a file with one record per entry in a format of RECORDS, as JSON ``lines`` or else one JSON array."""
     form = RECORDS[name]
     records = [json.dumps(form.write(entry, corpus), ensure_ascii=False) for entry in entries]
     text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"

@@ -22,7 +22,11 @@ class Exported:
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
-    """Yield the names of an entry's filled fields, within groups, labels and evidence as in ``evidence.anchor``."""
+    """Yield the names of an entry's filled fields.
+
+    A field within a group, the labels or the evidence is named as in ``evidence.anchor``. ``answerable`` and
+    ``needs_retrieval`` are omitted if they are true, which is the default.
+    """
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
             yield from (f"{name}.{inner}" for inner, one in value.items() if is_filled(one))
@@ -33,7 +37,7 @@ def filled_fields(entry: Entry) -> Iterator[str]:
 
 
 def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
-    """Count the entries with each filled field that is not in ``kept``, where "labels." stands for all labels."""
+    """Count the entries with a filled field outside ``kept``, by field; in ``kept``, "labels." means all labels."""
     return Counter(
         name
         for entry in entries

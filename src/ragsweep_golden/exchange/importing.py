@@ -92,7 +92,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 
 
 def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
-    """Read a table with our own column names; drop columns that are aliases of these."""
+    """Read a table with our own column names; drop columns that are aliases of these or have a system's outputs."""
     faults = Faults()
     try:
         of_system = fields_of_system(columns)
@@ -152,7 +152,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults
 
 
 def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
-    """Convert the texts of each draft to evidence if the corpus contains them."""
+    """Convert the texts of each draft to evidence: those found in the corpus or, without one, those with a document."""
     given = [_given(draft, corpus) for draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
     for draft, texts in zip(drafts, given, strict=True):
@@ -162,9 +162,9 @@ def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported
 
 
 def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
-    """Return the texts with the answer; without any, a long answer, which a page may contain verbatim.
+    """Return the texts to locate: the draft's passages or, without any, a long answer, which a page may have verbatim.
 
-    A text is searched for in its document, or in all documents if the corpus names it differently.
+    A passage is searched for in its document, or in all documents if the corpus has no document of that name.
     """
     if draft.passages:
         return [

@@ -16,8 +16,9 @@ from ragsweep_golden.sets.entries import is_filled
 class Layout(NamedTuple):
     """A record layout: how it is recognised and flattened.
 
-    ``needs``: groups of fields; a record has at least one field of each group. ``names``: fields with a special meaning
-    in this layout -> the resulting field. ``lacks``: fields that only another layout with the same needs has.
+    ``needs``: groups of fields; a file in this layout has at least one field of each group. ``names``: fields with a
+    special meaning in this layout -> the resulting field. ``lacks``: fields that only another layout with the same
+    needs has.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -69,9 +70,9 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return human responses by field: all right answers, passages and list items, and the first of any other field.
+    """Return people's responses by field: all of them for right answers, passages and lists, else only the first.
 
-    A right answer is named ``correction``, so that it overrides the answer in the record.
+    Right answers are returned as ``correction``, so that they override the answer in the record.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -128,7 +129,10 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a question of SQuAD: its evidence is the sentence of each answer; without answers it is unanswerable."""
+    """Flatten a question of SQuAD; one without answers is unanswerable.
+
+    The evidence is the sentence around each answer, or the whole context if no answer is at its stated place.
+    """
     context, answers = decoded(record["context"]), as_items(decoded(record["answers"]))
     if not isinstance(context, str):
         return FlatRecord(record)
@@ -144,7 +148,7 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a golden; a table of goldens separates the texts of its context by bars."""
+    """Flatten a golden; in a table of goldens, the texts of the context are separated by vertical bars."""
     context = decoded(record.get("context"))
     return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
 

@@ -21,7 +21,10 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
-    """Read all records of a file; if it is one JSON object, the items of one of its lists. Errors become faults."""
+    """Read all records of a file. Errors become faults.
+
+    If the only record is not a question but has a list of records, the records in that list are returned.
+    """
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
     of_lines = faults.apart()
@@ -56,7 +59,10 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or of a text with commas or semicolons. Raises ValueError for other structures."""
+    """Return the texts of a list, or the parts of a text between semicolons or, if it has none, between commas.
+
+    Raises ValueError for other structures.
+    """
     found = decoded(value)
     if isinstance(found, str):
         found = found.split(";" if ";" in found else ",")
@@ -74,8 +80,9 @@ def unnested(value: Any) -> Any:
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
     """Return the texts of a list, each with the id of its document if it has one.
 
-    ``supporting`` names the relevant sentences of titled paragraphs by title and 0-based number, as in HotpotQA. Of
-    passages marked as relevant or not, the relevant ones are returned. Raises ValueError for other shapes.
+    ``supporting`` names the relevant sentences of titled paragraphs by title and 0-based number, as in HotpotQA; then
+    only these sentences are returned. Passages that are marked as irrelevant are omitted. Raises ValueError for other
+    shapes.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):
@@ -88,7 +95,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return the rows of a mapping of equally long columns; a list unchanged; another value as a list of one."""
+    """Return a list unchanged, a mapping of equally long columns as a list of rows, any other value in a list."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

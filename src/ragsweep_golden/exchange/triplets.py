@@ -17,8 +17,9 @@ _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
     """Return a file with one triplet per question and chunk that contains its evidence.
 
-    The negative is the best chunk by BM25 in the entry's distractors, else in any document, that contains neither
-    evidence nor, ignoring case, a right answer.
+    The negative contains neither evidence nor, ignoring case, a right answer. It is the best such chunk by BM25,
+    chosen among the chunks of the entry's distractors or, if there is none, among all chunks. Questions without a
+    negative are omitted.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}

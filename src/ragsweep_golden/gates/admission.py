@@ -18,7 +18,7 @@ Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 
 
 class Admission(NamedTuple):
-    """The outcome of a test: the ids of the failing questions, the number tested, and what was not measured."""
+    """The outcome of a test: the ids of the questions that fail it, the number tested, and why others were not."""
 
     test: str
     title: str
@@ -69,7 +69,7 @@ def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
-    """Map the id of each question to its best passages by BM25 that do not overlap its evidence."""
+    """Map the id of each answerable question to the best chunks by BM25, without chunks that overlap its evidence."""
     found: dict[str, tuple[Passage, ...]] = {}
     pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))
     depth = RETRIEVED + max((len(set(own)) for _, own in pairs), default=0)

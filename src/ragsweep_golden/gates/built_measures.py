@@ -93,7 +93,10 @@ def _extractable(subject: Subject) -> Measured:
 
 
 def _single_facts(subject: Subject) -> Measured:
-    """Return the share of single-fact questions. Raises NotMeasured if an answerable entry has no class."""
+    """Return the share of single-fact questions among those with a class.
+
+    Raises NotMeasured if an answerable entry has no ``reasoning_class``, or if there is no answerable entry.
+    """
     found = _of_field(subject.answerable, "classification", "reasoning_class")
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
     classes = [*found, *(one for one in others if one)]

@@ -73,7 +73,7 @@ def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Se
 
 
 def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateResult]:
-    """Measure every gate that has a rule, and compare the value with the rule's threshold."""
+    """Measure every gate that has a rule, and judge the value by the rule's threshold or range."""
     results = []
     for gate, rule in rules.items():
         title, comparison, measure = GATES[gate]

@@ -35,10 +35,10 @@ class Quota(NamedTuple):
 
 
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
-    """Return the categories with a quota, then those without one, largest first.
+    """Return the categories with a quota in the order of ``wanted``, then all others, largest first.
 
-    ``unanswerable`` is a share of all questions, any other category a share of the answerable ones. Conversational
-    questions are excluded.
+    ``unanswerable`` is a share of all questions; any other category is a share of the answerable questions.
+    Conversational questions are excluded.
     """
     asked = [one for one in entries if one.get("needs_retrieval", True)]
     answerable = [one for one in asked if one.get("answerable", True)]
@@ -54,7 +54,10 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 
 
 def read_quotas(given: object) -> dict[str, float]:
-    """Read ``quotas``; raises ConfigError for an invalid share, and for a sum, without UNANSWERABLE, above 1."""
+    """Read ``quotas``, which maps each category to its wanted share.
+
+    Raises ConfigError for an invalid share, and if the shares other than UNANSWERABLE sum to more than 1.
+    """
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")
     for name, share in given.items():

@@ -23,7 +23,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevan
 
 COPIED = 0.8  # lowest share of a question's words in its passage at which the wording counts as copied
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # minimum words of an answer sought in its question, which may contain "yes" or a name
+_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may be in its question without giving it away
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -40,7 +40,10 @@ def _short_answers(subject: Subject) -> Measured:
 
 
 def _coherence(subject: Subject) -> Measured:
-    """Check the constraints C3 to C8, without missing evidence (gate G1-1) and unknown unanswerable types (G2-1)."""
+    """Check the constraints C3 to C8, except what other gates check.
+
+    These are missing evidence (gate G1-1), and a missing or unknown ``unanswerable_type`` (G2-1).
+    """
     judged = []
     for one in subject.kept:
         contradicts = one.get("unanswerable_type") if one.get("answerable", True) else relevant_evidence(one)
@@ -97,9 +100,10 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return each entry with an answer and evidence, and the start of the first other chunk that answers it, or "".
+    """Return each entry with an answer and located evidence, and the first other chunk that answers it.
 
-    A chunk that answers a question contains its answer and most of its words.
+    The chunk is shown as its document and its first words, or as "" if there is none. A chunk answers a question if it
+    contains every line of the answer, and at least COPIED of the content words of the question.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}

@@ -30,7 +30,7 @@ class Subject:
     """A golden set and the data to check it against; a property that needs missing data raises NotMeasured.
 
     ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
-    entry; the row of an entry without an answer or a passage is NaN.
+    entry. A row is NaN if the entry has no such text; only entries in ``answerable`` have passages here.
     """
 
     entries: Sequence[Entry]
@@ -70,7 +70,7 @@ class Subject:
 
     @property
     def chunking(self) -> Spans:
-        """The chunks of the corpus; raises NotMeasured without any."""
+        """The chunks of the corpus; raises NotMeasured without ``spans``."""
         if self.spans is None:
             raise NotMeasured(NO_CORPUS)
         return self.spans
@@ -88,13 +88,16 @@ class Subject:
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
-        """The indices of the chunks that overlap each answerable entry's evidence, once per piece of evidence."""
+        """For each answerable entry, the indices of the chunks that overlap its evidence.
+
+        A chunk that overlaps several pieces of evidence is repeated for each.
+        """
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 
     @cached_property
     def evidence_texts(self) -> list[str]:
-        """The passage that each answerable entry states, else the text of its evidence's chunks; empty if unknown."""
+        """For each answerable entry, its passage or, without one, the text of its evidence's chunks; "" if unknown."""
         given = [str(value(one, "content", "passage") or "") for one in self.answerable]
         if self.corpus is None or self.spans is None:
             return given

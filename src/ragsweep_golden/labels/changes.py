@@ -25,7 +25,7 @@ NEAR = 0.6  # lowest share of words in common, in order, at which a passage coun
 
 
 class LabelChange(NamedTuple):
-    """A label that is invalid in the new corpus. ``new`` is the repair; None requires a human decision."""
+    """A label that is invalid in the new corpus. ``new`` is the repaired label; if it is None, a person must decide."""
 
     kind: str
     old: Evidence
@@ -63,8 +63,8 @@ class _Origin(NamedTuple):
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
     """Find the labels that a corpus change invalidates.
 
-    ``old`` is the corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
-    whole document by its id.
+    ``old`` is the corpus for which the labels were written. Without it, a passage is identified by its anchor only, and
+    a whole document is identified by its id.
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
@@ -114,7 +114,12 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
-        """Check a label by its anchor only: a place is certain if it is the only one."""
+        """Check a label by its anchor only: repair it if the anchor has exactly one place.
+
+        Places in other documents count only if there is none in the label's own. An anchor of fewer than FEWEST_WORDS
+        words may be repeated by chance: its label is not repaired if it also occurs in another document, or if its only
+        place is in another document that some label names.
+        """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
             return LabelChange(AMBIGUOUS, label, note=_listed(places))
@@ -156,7 +161,10 @@ class _Verifier:
         return self._lost(label, anchor, origin.sentence)
 
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
-        """Count the matching words around the anchor at a place and at the label's place; NOTHING if too few."""
+        """Count the words around the anchor at a place that match those around it in the old corpus (``origin``).
+
+        Returns NOTHING if they are too few to identify the passage.
+        """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
         if words >= min(FEWEST_WORDS, word_count(origin.sentence)):
@@ -172,11 +180,11 @@ class _Verifier:
         return common_words(*one, text_of(self.corpora.new, place.document) or "", place.span)
 
     def _elsewhere(self, document: str, anchor: str) -> list[_Place]:
-        """Find an anchor in other new or changed documents."""
+        """Find an anchor in the new and changed documents, except in ``document``."""
         return [_Place(one.name, span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
-        """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
+        """Return a label for another place; it has a start if the old one has, or if the anchor is repeated there."""
         text = text_of(self.corpora.new, place.document) or ""
         needs_start = label.start is not None or len(resolve(text, anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
@@ -222,7 +230,11 @@ def repair(
     corpus: Corpus,
     old: Corpus | None,
 ) -> None:
-    """Repair entries in place: labels (each with a line in ``audit.reviews``), distractors, provenance and digest."""
+    """Repair entries in place: their labels, distractors, provenance and corpus digest.
+
+    Each repair of a label adds a line to ``audit.reviews``, but a start that changed only because the text was
+    re-encoded is replaced without one. The digest is replaced only if no label of the entry is left for a person.
+    """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}
     for change in found.changes:
@@ -252,9 +264,11 @@ def repair(
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Update the provenance to the repaired label's document and the passage's span there, null unless it occurs once.
+    """Move an entry's provenance to the document of a repaired label if it names that of the old label.
 
-    ``chunk_id`` follows the document if it was renamed; if the label is now in a different document, it becomes null.
+    ``start`` and ``end`` become the span of the entry's passage in that document; null unless the passage occurs there
+    exactly once. If the document was renamed, ``chunk_id`` gets the new name; if the label moved to another document,
+    it becomes null.
     """
     if value(entry, "provenance", "document") != old.document:
         return

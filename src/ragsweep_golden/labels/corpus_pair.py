@@ -10,7 +10,7 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
 from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
 
-_SUCCESSORS = 3  # maximum new documents to search for a deleted document's passages
+_SUCCESSORS = 3  # maximum added documents that are searched for a passage that its document no longer contains
 
 
 class SearchableText(NamedTuple):
@@ -63,7 +63,7 @@ class CorpusPair:
         return searchable(self.old, None)
 
     def successors(self, document: str) -> list[str]:
-        """Return the added documents that share the most sentences with a document of the old corpus, most first."""
+        """Return up to _SUCCESSORS added documents that share sentences with an old document, most shared first."""
         sentences = sentences_of(text_of(self.old, document) or "")
         shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
         return [name for name, _ in shared.most_common(_SUCCESSORS)]

@@ -1,8 +1,8 @@
 """Human judgements: appended to a journal next to the golden file, and each merged into the golden file once.
 
-A line of the journal is a judgement or undoes one. A judgement has the id of its entry and the judged evidence, so the
-journal and the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the file
-is skipped, since a process may be killed between the writes of the two files.
+A line of the journal is a judgement or undoes one. A judgement has the id of its entry and, if it is about a passage,
+the judged evidence, so the journal and the golden file suffice for the merge. The merge is idempotent: a judgement
+whose id is already in the file is skipped, since a process may be killed between the writes of the two files.
 """
 
 import fcntl
@@ -67,9 +67,10 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Write all judgements into the golden file, empty the journal, and return their number.
+        """Merge the judgements that :func:`settle` keeps into the golden file, and empty the journal.
 
-        Raises InputError, and changes nothing, if the file has faults or lacks a judged entry.
+        Returns the number of these judgements. Raises InputError, and changes nothing, if the journal or the golden
+        file has faults, or if the golden file lacks a judged entry.
         """
         judgements = settle(self.lines())
         if judgements:
@@ -88,7 +89,7 @@ class Journal:
         return len(judgements)
 
     def finish(self) -> None:
-        """Merge and remove the journal. Raises as :meth:`fold` does."""
+        """Merge, remove and close the journal. If :meth:`fold` raises an error, only close it, and raise that error."""
         try:
             self.fold()
             self.path.unlink()
@@ -156,7 +157,7 @@ def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the identity of a label: all fields except the grade."""
+    """Return what identifies a label: its document, anchor and start, but not its grade."""
     return label.get("document"), label.get("anchor"), label.get("start")
 
 
@@ -169,7 +170,7 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry after a person accepted or corrected it, which makes its status gold, or rejected it."""
+    """Return an entry after a person's review: an accepted or corrected entry becomes gold, any other is rejected."""
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}
@@ -189,7 +190,7 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def _replaced(given: Any, before: str, after: str) -> Any:
-    """Replace a text wherever the multiple-choice form repeats it."""
+    """Return a part of the multiple-choice form in which every text equal to ``before`` is replaced by ``after``."""
     if isinstance(given, list):
         return [_replaced(one, before, after) for one in given]
     return after if given == before else given

@@ -1,4 +1,4 @@
-"""Find label holes: unjudged retrieved chunks, and how much a judgement could change the ranking of configs.
+"""Find the holes in the labels: retrieved chunks without a judgement, and how much one could change a comparison.
 
 Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.
@@ -17,10 +17,11 @@ Found = Mapping[str, Sequence[DocumentSpan]]  # the first chunks that each confi
 
 
 class Hole(NamedTuple):
-    """An unjudged passage of one question.
+    """A passage that was retrieved for a question, but not judged.
 
-    ``place`` is the sentence that would be the evidence, ``chunk`` a retrieved chunk that contains it. ``ranks`` has
-    the rank in each config that found it, and ``impact`` what a judgement could change (see :func:`find_holes`).
+    ``place`` is the sentence that would become the evidence, and ``chunk`` is a retrieved chunk that contains it.
+    ``ranks`` maps each config that found the sentence to the rank of the first chunk with it. ``impact`` is how much a
+    judgement could change (see :func:`find_holes`).
     """
 
     question: str
@@ -31,12 +32,12 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question (its id, and its ``text``), largest impact first.
+    """List the unjudged passages of a question, largest impact first; ``question`` is its id, ``text`` its wording.
 
-    If the passage were relevant (grade 1), the question's nDCG would change for each config; the impact is the largest
-    change minus the smallest, an upper bound on the change of the difference of two configs. The passage of an unjudged
-    chunk is its sentence that shares the most words with the question, so a sentence that occurs in chunks of several
-    chunkers is judged once. The longest list of chunks sets the cutoff of nDCG.
+    The impact is computed as if the passage were relevant (grade 1), which may change the question's nDCG in each
+    config. It is the largest of these changes minus the smallest: the difference between two configs cannot change by
+    more. The passage of an unjudged chunk is its sentence that shares the most words with the question, so a sentence
+    that occurs in chunks of several chunkers is judged once. The longest list of chunks sets the cutoff of nDCG.
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))
@@ -54,12 +55,12 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 
 
 def order_holes(holes: Iterable[Hole]) -> list[Hole]:
-    """Order passages by the impact of their judgement, largest first."""
+    """Order passages by impact, largest first, then by the number of configs that found them, then by best rank."""
     return sorted(holes, key=lambda one: (-round(one.impact, 9), -len(one.ranks), min(one.ranks.values(), default=0)))
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
-    """Return the sentence of a chunk that shares the most words with a text; the first on a tie."""
+    """Return the sentence in a chunk with the most words of a text, the first on a tie; the chunk if it has none."""
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
     spans = [
@@ -72,7 +73,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return a hole as a row of a pool file, with the ``text`` of its question, its passage and its evidence."""
+    """Return a hole as a row of a pool file, with the texts of its question (``text``), its chunk and its sentence."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {

@@ -27,7 +27,7 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, review: Review, port: int) -> None:
-        """Listen on a port; 0 chooses a free one. Raises InputError if the port is taken or invalid."""
+        """Listen on a port; 0 chooses a free one. Raises InputError if the port cannot be used."""
         self.review = review
         self.token = secrets.token_urlsafe(24)
         try:
@@ -50,7 +50,10 @@ class ReviewServer(ThreadingHTTPServer):
         return self.review.judge(given)
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; return its task ("" if there is none) and the task's earlier judgement."""
+        """Undo the last judgement; return its task and the task's earlier judgement.
+
+        If nothing was judged, the task is "". If there is no earlier judgement, None stands for it.
+        """
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}
@@ -90,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(json.dumps(reply).encode())
 
     def _refuses(self, *names: str) -> bool:
-        """Reject a request that is not from this server's own page, and return whether it was rejected."""
+        """Reject a request with a wrong address, host, origin, media type or size; return whether it was rejected."""
         hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         token, _, name = self.path[1:].partition("/")

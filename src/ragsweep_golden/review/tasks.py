@@ -17,7 +17,7 @@ AROUND = 400  # characters that the page shows on either side of an anchor if an
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """List the silver questions as shown on the page, without rejected ones.
+    """List the silver questions that were not rejected, as shown on the page.
 
     With a corpus, an entry without a passage gets the text around its evidence.
     """
@@ -43,7 +43,7 @@ def _first_document(entry: Entry) -> str:
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
-    """Return the corpus text around the first anchor of an entry that the corpus contains."""
+    """Return the text around the first of an entry's anchors that is found in its document; "" if none is."""
     for one in entry.get("evidence") or ():
         text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
         for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
@@ -54,7 +54,7 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """List the unjudged passages of a pool as shown on the page, in pool order.
 
-    Raises InputError for a passage of a question that is not in the golden file.
+    Raises InputError if the question of a passage is not in the golden file.
     """
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
@@ -84,7 +84,7 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
 
 @dataclass
 class Review:
-    """One review: its tasks and judgements; ``recovered`` counts the judgements of an interrupted review."""
+    """One review: its tasks and judgements; ``recovered`` counts the judgements kept from an interrupted review."""
 
     journal: Journal
     tasks: Sequence[Mapping[str, Any]]

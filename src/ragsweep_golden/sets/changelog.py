@@ -61,7 +61,7 @@ def read_changes(golden: Path) -> list[Change]:
 
 @contextmanager
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
-    """Record the changes of the block to a golden file; nothing if the block fails, or the file then has faults.
+    """Record what the block changes in a golden file; nothing if the block fails or leaves the file with faults.
 
     A block that changes nothing is recorded only if the file's digest is not the last recorded one. With a ``source``,
     the file derives from it and continues its changelog. Raises InputError for faults of the changelog, before the

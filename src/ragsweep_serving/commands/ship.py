@@ -133,7 +133,8 @@ def _files(
 ) -> tuple[ModelFiles, Mapping[str, str]]:
     """Write the bundle to a folder; return the model's files and tags.
 
-    ``at`` is the config's reference in commands, and the folder of the ledger; ``names``: see `write_reference`.
+    ``at`` has the name by which commands find the config, and the folder of its ledger. ``names`` is as in
+    `write_reference`.
     """
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
@@ -215,8 +216,9 @@ def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
 def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
     """Pin the requirements of a shipped config to the installed versions.
 
-    These are the requirements of ragsweep without UNSERVED, the libraries that the indexes require, and those optional
-    libraries of ragsweep that ``facts`` contains: the names of the libraries on whose version a part depends.
+    ``facts`` has the names of libraries on whose version a part depends. The requirements are those of ragsweep, the
+    libraries that the indexes require, and the optional libraries of ragsweep that are in ``facts``, all without
+    UNSERVED.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

@@ -30,7 +30,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Return the threshold with its outcome by the number's interval.
+        """Return the threshold with its outcome, which depends on the interval of its measure.
 
         The outcome is exceeded if the whole interval is beyond the bound, kept if no part is, else undecided.
         """
@@ -63,7 +63,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """The lacks whose share is shown to exceed the tolerance, unless an alarm has the same language or form."""
+        """The lacks whose interval lies above the tolerance, except those whose language or form has an alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]

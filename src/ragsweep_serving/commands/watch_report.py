@@ -179,7 +179,7 @@ def _outcome(one: Threshold) -> str:
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:
-    """Yield statements that no drift is shown, that comparisons are unclear, or that the requests are too few."""
+    """Yield a statement for each that applies: no drift is shown, comparisons are unclear, requests are too few."""
     if found.decision == "fine":
         yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
