@@ -78,7 +78,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Map the name of each config whose answers have supports and token F1 scores to its abstention curve."""
+    """Return the abstention curves by config name, for configs whose answers have supports and token F1 scores."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

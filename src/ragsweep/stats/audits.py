@@ -7,7 +7,7 @@ from typing import NamedTuple
 FEWEST = 3
 """Minimum surplus of lost over won questions for a leg's lead to be large (see ``LegComparison.notable``)."""
 LEAST = 0.1
-"""Minimum difference of means for a leg's lead to be large, and minimum mean of a leg that doubles its hybrid's."""
+"""Minimum difference of means for a leg's lead to be large, and minimum mean of a leg whose lead is a factor of 2."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 
 
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
-    """Correct the share that a judge passes for the judge's errors; the interval includes their uncertainty.
+    """Correct, for a judge's errors, the share of items that it passes; the interval includes the errors' uncertainty.
 
     The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978). The interval is Lang and
     Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and

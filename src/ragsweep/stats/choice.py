@@ -63,9 +63,9 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is ``best``, or a cheaper config or the declared baseline, which are preferred if their expected loss
-    against ``best`` is below ``loss``; None if no config is within the ``limits``. ``cost`` names the cost for which a
-    cheaper config was preferred, else "". ``losses`` is the effect of rare losses on the choice's lead over the
+    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred, whose expected loss
+    against ``best`` must be below ``loss``; None if no config is within the ``limits``. ``cost`` names the cost for
+    which a cheaper config was preferred, else "". ``losses`` is the effect of rare losses on the choice's lead over the
     baseline.
     """
 
@@ -100,9 +100,9 @@ def choose(
         loss: The tolerated mean loss against the best, in the unit of the means.
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
-        baseline: The row of the declared config in production. It is chosen if its expected loss against the best
-        config is below ``loss``, the best is neither likely better nor shown to be cheaper, and no cheaper config is
-        chosen.
+        baseline: The row of the config in production, if one is declared. It is chosen if its expected loss against the
+        best config is below ``loss``, the best is neither likely better nor shown to be cheaper, and no cheaper config
+        is chosen.
 
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.

@@ -22,7 +22,7 @@ _NO_SCORE = re.compile(
 """Matches the parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Config keys that determine the ranking; its address also includes the fingerprints of the parts that they select."""
+"""Config keys that determine the ranking. Its address also includes the fingerprints of the parts that they select."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -232,7 +232,7 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
 
 
 def check_scored(result: Result, metrics: Iterable[str]) -> None:
-    """Raise InputError for a measured metric without a score on any question: there is nothing to compare."""
+    """Raise InputError if one of the metrics was measured but has no score on any question: nothing can be compared."""
     for metric in metrics:
         if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
             usable = [name for name in result.summaries.metrics if not reason_incomparable([result], name)]

@@ -31,7 +31,7 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs if a baseline is declared: its intervals may exclude the best in a further 2.5 % of sweeps."""
+"""Level of all pairs if a baseline is declared: intervals against it may also exclude the best, in 2.5 % of sweeps."""
 
 
 def compare_configs(
@@ -43,12 +43,12 @@ def compare_configs(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by the first objective, and by further objectives, headline and judged metrics.
 
-    ``baseline`` names the declared config in production, if any; else differences are against ``reference``, by default
-    the choice. Configs that a race dropped, that failed, or that have too few scores of the deciding metric
+    ``baseline`` names the config in production, if one is declared; else differences are against ``reference``, by
+    default the choice. Configs that a race dropped, that failed, or that have too few scores of the deciding metric
     (``coverage``) are left out; ``set_aside`` lists further excluded configs, which are not in ``results``. Any other
     metric with too few scores in a compared config is skipped. If the objective is not a mean with a direction (a
-    quantile, for example), or if fewer than two configs have enough scores for it, the next comparable metric replaces
-    it.
+    quantile, for example), if it was not measured for every config, or if fewer than two configs have enough scores for
+    it, the next comparable metric replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -171,7 +171,7 @@ def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> 
 
 
 def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
-    """Return, by row, the variance shares of differences from the reference; empty if no answers are repeated."""
+    """Return, by row, the variance shares of differences from the reference; empty if nothing is repeated."""
     found = {
         row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
         for row in range(len(results))

@@ -36,7 +36,7 @@ class ExcludedConfig(NamedTuple):
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case, which are never recommended; empty if all configs do."""
+    """List the configs that only serve as references, because they answer with fields of the case; empty if all do."""
     found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 

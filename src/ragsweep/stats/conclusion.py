@@ -17,7 +17,9 @@ from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of conclusions: the choice is better than the baseline, is the baseline, or neither; no baseline; no choice."""
+"""Kinds of conclusions, in this order: the choice is better than the baseline; it is the baseline; it is neither; there
+is a choice but no baseline; there is no choice.
+"""
 
 
 class SweepEvidence(NamedTuple):

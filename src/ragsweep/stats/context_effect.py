@@ -22,7 +22,7 @@ METRIC = "success_rate"
 KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""Requirements that exclude a metric from comparing answers with and without context by default."""
+"""Requirements of metrics; a metric with one of them is no default for comparing answers with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -61,7 +61,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The rule for a solved question: its score must be at least the threshold or, if lower is better, at most."""
+    """The rule by which a question is solved: its score is at least (if lower is better, at most) the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5

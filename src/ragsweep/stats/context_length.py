@@ -25,8 +25,8 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make one config's context longer, if a longer context can only raise the metric.
 
-    Empty unless the metric is one of ``RISING``, the configs differ in no other parameter (so that the longer context
-    begins with the shorter one), and no question scores worse with the longer context.
+    Empty unless the metric is one of ``RISING``, the configs differ only in ``LENGTHENING`` keys (so that the longer
+    context begins with the shorter one), and no question scores worse with the longer context.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()

@@ -56,7 +56,7 @@ class Curve:
 
 
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
-    """Make one curve per group of configs that differ only in a numeric parameter with at least three values.
+    """Return one curve per group of configs that differ only in ``parameter`` and have at least three numbers for it.
 
     Only COMPLETE configs with a score of the metric count. Empty for a metric without a direction.
 

@@ -18,7 +18,7 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 EFFECT = 0.02
 """The default effect size; for a metric with a unit it is a share of the mean."""
 CORRELATION = 0.8
-"""The assumed correlation between the scores of two configs, whose variances are equal, if only one config is given."""
+"""If only one config is given, the assumed correlation of its scores with a second config's, of equal variance."""
 Row = Mapping[str, Any]
 
 
@@ -44,7 +44,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return a row with the differences that a metric can show; None for ``effect`` means that of ``worth_finding``."""
+    """Return a row with the differences that a metric can show; None as ``effect`` stands for ``worth_finding``."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))

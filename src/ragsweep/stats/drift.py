@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
-"""Kinds of comparisons: two shares; the order of two random numbers; the ratio of numbers."""
+"""Kinds of comparisons: of two shares; of the order of two numbers, one drawn from each side; of a typical ratio."""
 
 Verdict = Literal["drift", "same", "open"]
 DRIFT: Verdict = "drift"
@@ -36,8 +36,8 @@ FEWEST = 10
 class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
-    If ``is_repeated``, the numbers of one cluster are repetitions of one question, which together count as at most one;
-    else they are from different questions about the same thing, which together count as at least one on average.
+    If ``is_repeated``, the numbers of one cluster are repetitions of one question, and count as at most one question
+    together. Else they are from different questions about the same thing, and count as at least one on average.
     """
 
     values: Doubles
@@ -171,7 +171,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
     """Bound the typical ratio of the numbers of ``now`` to the numbers of ``before``; all must be above 0.
 
     After division of ``now`` by this ratio neither sample is likelier to have the larger number (Hodges and Lehmann,
-    Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that `superiority` does not exclude:
+    Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that ``superiority`` does not exclude:
     from 0 to infinity if the samples are too small to exclude any.
     """
     logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]

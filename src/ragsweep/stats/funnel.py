@@ -88,7 +88,7 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # pieces that no single chunk has enough of; the chunking's losses are those that were also lost
+    split: int  # pieces of which no single chunk has enough; those not in the context are losses of the chunking
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
@@ -103,12 +103,13 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     other piece was lost by the first stage of ``STAGES`` whose condition holds:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
-    - index: exact search has it among its candidates, but no leg does; or in its first ``top_k``, but neither a leg nor
-      the fused ranking does;
+    - index: exact search has it among its candidates, but no leg does; or exact search has it in its first ``top_k``,
+      but neither a leg nor the fused ranking does;
     - retrieval: no leg has it among its candidates;
-    - fusion: a leg has it, but the fused ranking does not; or has it in its first ``top_k``, but neither the fused nor
-      the final ranking does;
-    - reranking: the ranking before the reranker has it, or has it in its first ``top_k``, but the one after does not;
+    - fusion: a leg has it, but the fused ranking does not; or a leg has it in its first ``top_k``, but neither the
+      fused nor the final ranking does;
+    - reranking: the ranking before the reranker has it, but the one after does not; or the one before has it in its
+      first ``top_k``, but the one after does not;
     - top_k: no ranking has it in its first ``top_k``;
     - budget: it is in the first ``top_k``, but beyond the token budget.
     """

@@ -100,7 +100,7 @@ def _alone(result: Result, leg: str) -> tuple[str, ...]:
 
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
-    """Return the matrix of the scores of the hybrid, which is row 0 and named "", and of its legs."""
+    """Return the scores of the hybrid (row 0, which is named "") and of its legs as a matrix."""
     # Scores of legs have six digits: more digits for the hybrid would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
@@ -180,9 +180,10 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
-    """Return the worst slices where a leg alone is notably better than the config, by the first metric with any.
+    """Return the worst slices where a leg alone is notably better than the config.
 
-    These are the worst one and those of the ``most`` worst that are significant. None if there is no such slice.
+    The metric is the first with such a slice. The slices are the worst one, and those of the ``most`` worst that are
+    significant. None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

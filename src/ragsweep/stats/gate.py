@@ -110,7 +110,7 @@ def check_same_coverage(before: Result, after: Result) -> None:
 
 
 def check_direction(condition: Condition, result: Result) -> None:
-    """Raise ConfigError for a bound on the better side of a metric."""
+    """Raise ConfigError for an upper bound where higher is better, and for a lower bound where lower is better."""
     higher = bool(result.summaries.metrics[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
         option, better = ("--at-least", "higher") if higher else ("--at-most", "lower")

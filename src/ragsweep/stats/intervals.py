@@ -261,8 +261,8 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
     """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN without scores.
 
     The quantile is the smallest score up to which the weights reach the share, without interpolation. The ends are the
-    quantiles at the share minus and plus its error, for the effective number of questions (Woodruff, JASA 47, 1952);
-    both are NaN if that number is too small for two ends.
+    quantiles at the share minus and plus 1.96 standard errors, for the effective number of questions (Woodruff, JASA
+    47, 1952); both are NaN if that number is too small for two ends.
     """
     if not len(scores):
         return math.nan, math.nan, math.nan

@@ -18,7 +18,7 @@ FEWEST = 8
 GOOD = 0.25
 """Share of the configs that counts as good."""
 REDUNDANT = 0.98
-"""Correlation over the configs from which two questions of one cluster are redundant."""
+"""Two questions of one cluster are redundant if their correlation over the configs is at least this."""
 _NORMAL = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
 _PRIOR = 2.0

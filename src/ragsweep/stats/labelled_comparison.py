@@ -209,7 +209,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
 
 
 def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:
-    """Flag the configs that are not shown worse than any other; all pairs hold together at 95 %."""
+    """Flag the configs that no other config is shown to beat; the intervals of all pairs hold together at 95 %."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):

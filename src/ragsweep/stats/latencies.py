@@ -17,7 +17,7 @@ BUSY = 2.0
 DRIFT = 1.5
 """Factor by which each interval is widened; the processor alone varies by a factor of 1.6 (docs/measurements.md)."""
 LEAST_MS = 1.0
-"""In milliseconds; a smaller difference is within the noise of measuring the same config twice."""
+"""Minimum difference in milliseconds: a smaller one is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
 """Stages without a probe: their latency is measured on the original calls."""
 

@@ -61,7 +61,7 @@ class VarianceShares:
         return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
-        """Return the number of repetitions that narrow the interval as much as ``questions`` times as many questions.
+        """Return how many repetitions would narrow the interval as much as ``questions`` times as many questions would.
 
         None if no number does, or if the effect of repetitions is unknown.
         """
@@ -82,10 +82,10 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     """Split the variance of a config's mean, or of the difference of two; None if nothing is repeated or varies.
 
     The shares are from the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
-    1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster) is
-    var(questions) + var(answers) / R + var(judge) / (R S), over the number of questions. The second term is the
-    variance between the repetitions of a question minus the judge's part in it, the third the variance between samples,
-    and the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
+    1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster), times
+    the number of questions, is var(questions) + var(answers) / R + var(judge) / (R S). The second term is the variance
+    between the repetitions of a question minus the judge's part in it, the third is the variance between samples, and
+    the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
     Repetitions of both configs are paired by number, as they share seeds and, where the context is the same, answers.
 
     Args:
@@ -170,8 +170,9 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
     """Return the quadratic form F that estimates the variance of a mean difference, and the scores' weights in it.
 
-    For the scores x of all known repetitions, x' F x is the sum over pairs of configs of the covariance between their
-    common repetitions, each times its factor in the variance of the difference of the configs' means.
+    Let x be the scores of all known repetitions. Then x' F x is a sum over all ordered pairs of configs, including each
+    config with itself. A pair contributes the covariance between the common repetitions of the two configs, times the
+    factor of this covariance in the variance of the difference.
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]

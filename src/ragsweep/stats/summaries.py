@@ -29,9 +29,10 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """The numbers of questions without a score; ``counts`` has them by reason.
 
-    ``skipped`` questions lack a requirement of the metric; all others are ``failed``. Failed questions are ``broken``
-    if measuring them failed; broken ones are ``unanswered`` if they have no answer, so that the metric might not have
-    applied. For ``settled`` questions, skipped or failed, the retrieved texts or the answer leave nothing to measure.
+    ``skipped`` counts the questions where a requirement of the metric is missing, ``failed`` all others. Of the latter,
+    ``broken`` counts those whose measurement failed; of these, ``unanswered`` counts those without an answer, to which
+    the metric might not have applied. ``settled`` counts the questions, skipped or failed, whose retrieved texts or
+    answer leave nothing to measure.
     """
 
     counts: Mapping[str, int]

@@ -22,11 +22,11 @@ TIE = 1e-6
 
 
 class SelectionBias(NamedTuple):
-    """The selection bias of the best mean, in the metric's unit and direction.
+    """The selection bias of the best mean, in the metric's unit.
 
-    ``winner`` is the row with the best mean, ``observed`` its mean, ``optimism`` the bias of that mean (positive if the
-    mean is too good, whether high or low is better), ``crossfitted`` the mean without the bias. With too few clusters
-    ``optimism`` and ``crossfitted`` are NaN.
+    ``winner`` is the row with the best mean, ``observed`` is its mean, and ``crossfitted`` is this mean without the
+    bias. ``optimism`` is the bias, positive if the mean is too good, whether high or low is better. With too few
+    clusters ``optimism`` and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -46,9 +46,9 @@ def winner(matrix: Matrix) -> int:
 def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
-    The questions are divided into ten folds of whole clusters. The best config of nine folds is scored on the tenth:
-    the bias is how much worse its mean is there, averaged over 20 divisions, times the square root of .9, because the
-    bias on all questions is smaller by this factor than on nine tenths of them.
+    The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
+    tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
+    times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -76,8 +76,8 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 def _gap(better: Doubles, fold: Numbers) -> float:
     """Return how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size.
 
-    A fold's mean is its sum of weighted scores over its number of questions, not over its sum of weights: so components
-    that all configs share cancel over folds of equal size.
+    A fold's mean is its sum of weighted scores, divided by its number of questions rather than by its sum of weights.
+    With folds of equal size, a component that all configs share then cancels.
     """
     gaps, first, sizes = _best_of_nine(better, fold)
     return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
@@ -101,8 +101,8 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 def _folds(matrix: Matrix) -> list[Numbers] | None:
     """Divide the questions in twenty ways into ten folds of whole clusters; None with too few clusters.
 
-    The folds have similar sizes. A cluster with a third of the questions would make a fold of that size, which the
-    other folds cannot represent.
+    The folds are about as equal in size as whole clusters allow. There are also too few clusters if one of them has a
+    third of the questions: it would make a fold that the other folds cannot represent.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None

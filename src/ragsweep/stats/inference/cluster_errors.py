@@ -20,15 +20,15 @@ Numbers = NDArray[np.int64]
 FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
 TAIL = 0.02
-"""Two-sided tail at which degrees of freedom are fitted: less than for one 95 % interval, more than for many."""
+"""Two-sided tail at which degrees of freedom are fitted: between that of a single interval and those of many."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
-"""Number of nodes of the integral, whose error is below 1e-6 for the layouts of the tests."""
+"""Number of nodes of the integral; its error is below 1e-6 for the cluster sizes in the tests."""
 ROUNDED = 2
-"""Digits of a correlation: more than the estimate's accuracy, and few enough to cache derived values."""
+"""Decimals to which a correlation is rounded: finer than its accuracy, but coarse enough to cache derived values."""
 KINDS = 40
-"""Maximum number of kinds of clusters for the degrees of freedom: with weights, few clusters are equal."""
+"""Maximum number of kinds of clusters for the degrees of freedom: with weights, few clusters are of the same kind."""
 
 
 def effective_clusters(sizes: Doubles) -> float:
@@ -50,8 +50,9 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
     """Estimate the correlation of scores within a cluster, from 0 to 1: one number for all rows.
 
     It is the analysis-of-variance estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
-    section 2), with mean squares averaged over the rows, each in units of the row's variance. It is 0 where undefined:
-    if there is one cluster, if every cluster is a single question, or if no row varies.
+    section 2). The mean squares of each row are divided by the row's variance, then averaged over the rows that vary.
+    The correlation is 0 where undefined: if there is one cluster, if every cluster is a single question, or if no row
+    varies.
 
     Args:
         deviations: Deviation of each score from its row's mean (rows, questions).
@@ -80,13 +81,13 @@ class VarianceCorrection(NamedTuple):
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
     """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
 
-    For weighted questions a cluster's size is the sum of its weights, and ``squares`` the sum of their squares.
+    For weighted questions a cluster's size is the sum of its weights, and ``squares`` has the sum of their squares.
 
-    A cluster's factor is the variance of its sum over the expected square of its sum of deviations: CR2 for a mean
-    (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
-    freedom are those of Student's t with the same 99 % quantile as the t statistic, at most Satterthwaite's for
-    independent scores, and NaN if the clusters are not :func:`enough`. With G clusters of one size the factors are
-    G / (G - 1) and the degrees G - 1.
+    A cluster's factor is the variance of its sum, divided by the expected square of its sum of deviations: CR2 for a
+    mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
+    freedom are chosen so that Student's t has the same 99 % quantile as the t statistic, but they are at most
+    Satterthwaite's for independent scores; they are NaN if the clusters are not :func:`enough`. With G clusters of one
+    size the factors are G / (G - 1) and the degrees G - 1; with a single cluster both are NaN.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares
@@ -114,7 +115,7 @@ def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
 
 
 class _Model(NamedTuple):
-    """Clusters by kind: size, number, the variance of one sum, and its factor."""
+    """Clusters by kind: their size and number, and the variance and the factor of one cluster's sum."""
 
     sizes: Doubles
     counts: Doubles
@@ -133,9 +134,9 @@ class _Model(NamedTuple):
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
         """Express the mean and its estimated variance by independent standard normal numbers.
 
-        For each kind of cluster one number represents the sum over its clusters, the others the differences between
-        them. Returns the weights of the sums in the mean, the quadratic form of the sums in the variance, and for each
-        kind the weight of a squared difference in the variance.
+        For each kind of cluster, one number represents the sum over the kind's clusters, and the other numbers
+        represent the differences between these clusters. Returns the weights of the sums in the mean, the quadratic
+        form of the sums in the variance, and for each kind the weight of a squared difference in the variance.
         """
         questions = self.counts @ self.sizes
         mean = np.sqrt(self.variances * self.counts) / questions

@@ -25,11 +25,12 @@ ROUNDED = 0.01
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
-    """Return the fewest of the largest clusters whose removal makes intervals over all other questions usable.
+    """Return the largest clusters, as few as possible, whose removal makes intervals over all other questions usable.
 
     Intervals are usable if differences from the row ``baseline`` have at least the degrees of freedom of ten equal
-    clusters; a single question with a fifth of the traffic leaves only one or two, and an arbitrarily wide interval.
-    The largest cluster comes first. Empty if none dominates, or if more than ``MOST`` would have to be removed.
+    clusters. A single question with a fifth of the traffic leaves only one or two degrees of freedom, and so an
+    arbitrarily wide interval. The largest cluster comes first. Empty if no cluster has to be removed, or if removing
+    ``MOST`` clusters is not enough.
     """
     sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
     order = np.argsort(-sizes, kind="stable")

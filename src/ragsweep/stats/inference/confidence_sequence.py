@@ -1,4 +1,4 @@
-"""The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
+"""The sequential test of races and gates: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
 a factor whose mean is at most 1 if the mean difference is at most the margin. Then the capital ever reaches 20 with
@@ -17,7 +17,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 STAKES = (0.3, 0.6, 0.9)
-"""Stakes: shares of the capital that one question may lose; a third of the capital is bet with each."""
+"""Stakes: shares of the capital that one question may lose; a third of the capital is bet with each stake."""
 LARGEST_STAKE = 0.9
 """Largest share of the capital that a cluster can lose, regardless of its size."""
 STEPS = 50
@@ -43,10 +43,10 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
 
     The capital is bet on a mean above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and
     their capitals are averaged, so the questions' order affects only the leader (``deficits``). A question multiplies a
-    capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
-    bet on the sum of its questions, scaled down if it could lose more than ``LARGEST_STAKE``. The bet is valid if
-    clusters are independent draws; if it was scaled down, a config's gain must also be independent of the number of
-    questions that share a source.
+    capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is
+    one bet, on the sum of its questions; the bet is scaled down if it could lose more than ``LARGEST_STAKE``. A bet is
+    valid if clusters are independent draws; if it was scaled down, a config's gain must also be independent of the
+    number of questions that share a source.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
@@ -66,7 +66,7 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return the largest logarithm of a capital from ``betting`` so far, at least 0, as (rows, clusters)."""
+    """Return, after each cluster, the largest value so far of ``capital`` (as from ``betting``), at least 0."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 
@@ -92,7 +92,7 @@ def lower_bound(
 
 
 def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> Doubles:
-    """Return the capital of each row after each cluster, against the row's margin."""
+    """Return the logarithm of each row's capital after each cluster, in a bet against the row's own margin."""
     moved, room = sums - margins[:, None] * sizes, (spread + margins)[:, None]
     return betting(moved * spread / room, sizes, 0.0, spread)
 
@@ -107,7 +107,8 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     configs that are asked this question. Tied configs lead together, with the mean of their scores; initially all
     others are tied. So the leader is fixed before the question is scored, and for the best config the expected deficit
     is at most 0, regardless of the leader: one capital on these differences needs no correction for the number of
-    rivals. NaN if a score is missing, or if the config or all others are no longer asked.
+    rivals. A deficit is NaN if the score of the config or of a leader is missing, or if the config or all others are no
+    longer asked.
 
     Args:
         better: Scores (configs, questions), more is better, in the order of asking; NaN if missing.

@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 WORK = 500_000_000
-"""Maximum number of pairs times resamples: more than about 300 configs have fewer resamples, but at least 1,000."""
+"""Maximum of pairs times resamples. With more than about 300 configs there are fewer resamples, but at least 1,000."""
 AT_ONCE = 250
 """Resamples per block of the pairwise comparison."""
 SAME = 1e-5
@@ -50,7 +50,7 @@ def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -
 
 
 def _range(block: Floats, scale: Floats) -> Floats:
-    """Return the largest deviation of any pair in each resample of a block (resamples, configs)."""
+    """Return each resample's largest deviation of any pair, in standard errors; ``block`` is (resamples, configs)."""
     widest = np.zeros(len(block), dtype=np.float32)
     for start in range(0, len(block), AT_ONCE):
         rows, part = np.ascontiguousarray(block[start : start + AT_ONCE].T), widest[start : start + AT_ONCE]

@@ -30,10 +30,10 @@ def compare_with_baseline(
     """Compare every config with the row ``baseline``, paired by question.
 
     The intervals are from the max-T bootstrap by cluster (see ``max_t.bound``). Both tests use differences times
-    weights: Wilcoxon's treats questions as independent, the randomisation test flips whole clusters. Holm's correction
-    counts all other configs. With fewer than ten effective clusters there are tests but no intervals. If the baseline
-    was chosen by its scores, pass the ``largest`` of all pairs of configs (``confidence_set.all_pairs``): then the
-    intervals hold whichever config was chosen.
+    weights: Wilcoxon's test treats questions as independent, the randomisation test flips whole clusters. Holm's
+    correction counts every config except the baseline. With fewer than ten effective clusters there are tests but no
+    intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs
+    (``confidence_set.all_pairs``): then the intervals hold whichever config was chosen.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -96,8 +96,8 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
     """Divide each mean difference by the standard deviation of the differences.
 
-    The effect is 0 if nothing differs; it is NaN if all differences are the same number, or for fewer than two
-    questions. ``differences`` (rows, questions) are multiplied by ``weights``, which have a mean of 1.
+    The effect is 0 if nothing differs; it is NaN if all differences are the same number other than 0, or for fewer than
+    two questions. ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)

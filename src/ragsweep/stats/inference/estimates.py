@@ -22,9 +22,10 @@ class Differences:
     """Each config minus the baseline: arrays with one number per config, in the metric's unit and own direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and
-    ``high`` hold for all configs together at ``level``; ``standard_error`` is for each difference alone, by clusters.
-    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
-    ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
+    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of each single difference, by
+    clusters. ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation
+    of the differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in
+    ``notes``.
 
     With ``ratios`` the scores are logarithms: e to the ``estimate`` is the typical ratio to the baseline.
     """
@@ -77,8 +78,8 @@ class AllPairs(NamedTuple):
     """The simultaneous comparison of all pairs of configs.
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
-    known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that are not shown worse than any other; the
-    best config is among them with the confidence of the quantile.
+    known (see ``max_t.critical_value``). ``may_be_best`` flags the configs that no other config is shown to beat; the
+    best config is among them with a confidence equal to the level of the quantile.
     """
 
     largest: float
@@ -185,7 +186,7 @@ class Concentration:
     """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
     The intervals of one part hold together at their level; the intervals of all parts hold together less often. The
-    difference over all questions is the sum of the parts' differences times their shares.
+    difference over all questions is the mean of the parts' differences, weighted by their shares.
     """
 
     dominating: tuple[Part, ...]
@@ -198,8 +199,8 @@ class RareLosses:
 
     ``survives`` states whether the lead withstands one more cluster that loses everything or, if enough losses were
     observed, whether the studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (in the metric's unit) on
-    a ``share`` of the questions cannot be excluded. ``questions`` is the effective number of clusters; ``seen``
-    clusters lost at least half as much on average.
+    a ``share`` of the questions cannot be excluded. ``questions`` is the effective number of clusters. ``seen``
+    is the number of clusters whose mean loss was at least half of ``size``.
     """
 
     survives: bool

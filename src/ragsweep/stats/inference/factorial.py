@@ -59,7 +59,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column per term: the intercept, each level but the first of each factor, and products of two, if any."""
+    """One column per term: the intercept, all levels but the first of each factor, and any products of two of these."""
 
     factors: Mapping[str, tuple[str, ...]]
     columns: tuple[tuple[tuple[str, str], ...], ...]
@@ -79,11 +79,11 @@ def effects(
 
     ``parameters`` has one mapping per config, from a name to its value as text. Parameters with a single value are not
     factors; a parameter that a config lacks counts as the level "". In a full grid (every combination, equally often)
-    an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares: of main
-    effects and two-way interactions, or of main effects alone if there are too few configs, as in an ablation that
-    changes one parameter at a time. Either way an effect has one number per question, so questions remain paired and
-    clustered. The metric can only rise with the factors in ``lengthening``: their main effects are not exposed if no
-    question loses.
+    an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares. It has main
+    effects and two-way interactions, or main effects alone if the configs do not determine the interactions, as in an
+    ablation that changes one parameter at a time. Either way an effect has one number per question, so questions remain
+    paired and clustered. The metric can only rise with the factors in ``lengthening``: their main effects are not
+    exposed if no question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]

@@ -103,7 +103,7 @@ def number_clusters(names: NDArray[np.generic]) -> Numbers:
 
 
 def is_amount(unit: str) -> bool:
-    """Return whether scores with ``unit`` are amounts, which may have a long tail, unlike bounded scales."""
+    """Return whether ``unit`` is that of amounts, which may have a long tail; a bounded scale and "" are not."""
     return bool(unit) and unit not in SCALES
 
 

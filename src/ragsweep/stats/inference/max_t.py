@@ -55,8 +55,9 @@ def bound(
 
     In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
     and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
-    resample whose scores all tie has none. The quantile is stretched as Student's t is relative to the normal.
-    ``largest`` is the quantile of a larger family that includes the rows; None computes the quantile of the rows alone.
+    resample whose scores all tie has none. The quantile is then converted from the normal distribution to Student's t
+    (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; None computes the
+    quantile of the rows alone.
     """
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
@@ -67,9 +68,10 @@ def bound(
 
 
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
-    """Return the ``level`` quantile of the largest resampled deviation of any row (rows, clusters); 0 without rows.
+    """Return the ``level`` quantile of the largest resampled deviation of any row; 0 without rows.
 
-    The deviations are in standard errors that are treated as known; :func:`critical_value` allows for estimated ones.
+    ``standardised`` is (rows, clusters). The deviations are in standard errors that are treated as known;
+    :func:`critical_value` allows for the fact that they are estimated.
     """
     if not len(standardised):
         return 0.0

@@ -31,11 +31,11 @@ SPARSE = 30
 
 @dataclass(frozen=True)
 class Gate:
-    """The decision of a gate, in the metric's unit and direction.
+    """The decision of a gate, with its numbers in the metric's unit.
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
-    the passing side; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": the whole interval
-    is at or above 0. "fail": all of it is below 0. Else "inconclusive".
+    the passing side; ``low`` and ``high`` bound it, each one-sided at ``level``. "pass": the whole interval is at or
+    above 0. "fail": all of it is below 0. Else "inconclusive".
     """
 
     decision: Decision
@@ -57,14 +57,16 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     Questions are paired, and clusters count as a whole; the bounds are from Student's t (one side of Schuirmann's test,
     1987). A relative margin is a share of the baseline's mean: each question's slack is then
     candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
-    baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). If fewer than 30 questions
-    differ, each end includes one more question, off by the largest observed difference (in the spirit of Agresti and
-    Min, Statistics in Medicine 24, 2005). If no question differs, the share of questions that might differ is bounded
-    by the rule of three (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and
-    Lippman-Hand, JAMA 249, 1983), and the loss of each by the largest possible one. For scores within 0 and 1, a pass
-    must survive one more cluster on which everything is lost (see ``rare_losses``), and a fail one on which everything
-    is won; if ten or more clusters contradict the decision, the studentised bootstrap may confirm it instead. With
-    fewer than ten effective clusters the gate is inconclusive.
+    baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003).
+
+    If fewer than 30 questions differ, each end is computed with one more question, whose slack is beyond the mean, on
+    the side of that end, by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine
+    24, 2005). If no question differs, the rule of three bounds the share of questions that might differ: with n
+    effective clusters it is 1 - (1 - level) ** (1 / n), about 3 / n at 95 % (Hanley and Lippman-Hand, JAMA 249, 1983);
+    each of them is assumed to lose or gain all it can. For scores within 0 and 1, a pass must survive one more cluster
+    on which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won. If ten or
+    more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With fewer than ten
+    effective clusters the gate is inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
@@ -80,13 +82,13 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     """Decide like :func:`gate`, for a growing set of questions that is examined repeatedly.
 
     Each cluster's differences are bet on twice (see ``confidence_sequence.betting``): that the candidate is not worse
-    by more than ``margin``, and that it is. If all questions of an earlier look are kept, the capital exceeds
-    1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), for
-    any choice of looks, provided that new questions come with new clusters. The order of the questions does not matter.
-    ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new questions must
+    come with new clusters. Then a bet on a false claim reaches a capital of 1 / (1 - level) at any of the looks with
+    a probability of at most 1 - level, whatever looks are chosen (Ville 1939). The order of the questions does not
+    matter. ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
-    ``spread`` is the metric's highest value minus its lowest. A question with a weight stakes its share of the largest
-    weight, which must be the same at every look.
+    ``spread`` is the metric's highest value minus its lowest. The stake of a weighted question is proportional to its
+    weight relative to the largest weight, which must be the same at every look.
 
     Raises:
         InputError: ``spread`` is not finite, the margin's size reaches it, or a difference exceeds it.
@@ -171,7 +173,8 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
     """Decide by a slack that is corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
-    Each end is at least as far from the slack as in ``judged``, the gate without labels, which allows for rare losses.
+    ``judged`` is the gate without labels. It allows for rare losses, so each end is at least as far from the slack as
+    the same end is in ``judged``.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))

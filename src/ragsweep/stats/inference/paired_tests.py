@@ -43,10 +43,10 @@ def round_to_ties(differences: Doubles) -> Doubles:
 def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
-    Differences of 0 are dropped (Wilcoxon's own treatment); equal ones share their mean rank. With up to 25 non-zero
-    differences the p-value is exact given the ties; with more it is from a normal approximation, with the variance
-    corrected for ties and without a continuity correction. If nothing differs, p is 1. Questions count individually,
-    without clusters.
+    Differences of 0 are dropped (Wilcoxon's own treatment); differences of equal size share their mean rank. With up to
+    25 non-zero differences the p-value is exact given the ties; with more it is from a normal approximation, with the
+    variance corrected for ties and without a continuity correction. If nothing differs, p is 1. Questions count
+    individually, without clusters.
     """
     apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
@@ -58,7 +58,10 @@ def wilcoxon(differences: Doubles) -> Ranked:
 
 
 def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
-    """Return, per row, the sum of positive ranks, the number of non-zero differences, and the ties' sum of t^3 - t."""
+    """Return, per row, the positive rank sum, the number of non-zero differences, and a number for the ties.
+
+    It is the sum of t^3 - t over the groups of t differences of equal size.
+    """
     rows, questions = apart.shape
     if not questions:
         return np.zeros(rows), np.zeros(rows, dtype=np.int64), np.zeros(rows)
@@ -112,9 +115,10 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
 
     Returns p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
     combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
-    least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Flips cannot
-    show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones: there p is an upper bound over all
-    combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
+    least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn flips
+    cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones. So an upper bound of the exact
+    p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it is at
+    most 1 / ``flips``. If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))

@@ -30,7 +30,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: its questions, its source documents (``clusters``), and the comparisons with one config."""
+    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
 
     questions: int
     clusters: int
@@ -138,4 +138,4 @@ MEASURED: Mapping[str, Variation] = {
         ("context_ndcg", 0.09, 0.25, 0.29),
     )
 }
-"""Medians over five collections, measured by ``benchmarks/variances.py``; docs/measurements.md has the table."""
+"""Variation by metric: medians over five collections, from ``benchmarks/variances.py`` (see docs/measurements.md)."""

@@ -50,17 +50,20 @@ def prediction_powered(
     each question's influence, summed by cluster, so rows may be labelled on the same or on different questions. The
     labelled questions must be drawn at random.
 
-    For marks (labels of 0 and 1) the interval is normal and adds pseudo-labels, in each row half the squared normal
-    quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and highest score
-    (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): a few marks may agree
-    with each other, or with the judge, by chance. For other labels the interval is Student's, with one degree of
-    freedom fewer than there are labelled clusters. If these labels do not vary at all, the rule of three bounds the
-    share of questions that might differ, each by the whole range of scores.
+    For marks (labels of 0 and 1) the interval is normal, with pseudo-labels added, because a few marks may agree with
+    each other, or with the judge, by chance. The number of added clusters is half the squared normal quantile (about
+    two at 95 %) times the number of rows; each of them has a pseudo-label in every row. The pseudo-labels are spread
+    evenly over right and wrong, and over the judge's lowest and highest score (after Agresti and Coull, American
+    Statistician 52, 1998, and Agresti and Caffo, 54, 2000).
+
+    For other labels the interval is Student's, with one degree of freedom fewer than there are labelled clusters. If
+    these labels do not vary at all, the rule of three bounds the share of questions that might differ, and each of them
+    is assumed to differ by the whole range of scores.
 
     Args:
         matrix: The judge's scores.
         labels: Human labels (rows, questions), on the scale of the scores; NaN if missing.
-        signs: Sign of each row in the contrast.
+        signs: Factor of each row in the contrast, such as -1 and 1.
         level: Level of the interval.
         settled: Scores known without labels (rows, questions), NaN elsewhere; 0 in both rows if two configs gave the
         same answer. Only the other questions are corrected by labels.
@@ -135,9 +138,10 @@ class _Estimate(NamedTuple):
 
 
 def _estimate(case: _Case, pseudo: float) -> _Estimate:
-    """Estimate the contrast from the labels and ``pseudo`` added clusters, spread evenly over all kinds of labels.
+    """Estimate the contrast from the labels and from ``pseudo`` added clusters of one label per row.
 
-    A kind is a combination of a mark and an extreme score by the judge in each row.
+    The added clusters are spread evenly over all kinds. A kind combines, in each row, one of the two marks with the
+    judge's lowest or highest score.
     """
     lowest, highest = case.judged.min(axis=1, keepdims=True), case.judged.max(axis=1, keepdims=True)
     marks, guesses = np.split(np.array(list(product((0.0, 1.0), repeat=2 * len(case.judged)))).T, 2)

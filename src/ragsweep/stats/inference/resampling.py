@@ -101,7 +101,8 @@ def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
 
     Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley
     1997, section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed
-    one, linearised: division by the number of drawn questions would reduce the weight of a large cluster drawn often.
+    one, linearised: division by the number of drawn questions would reduce the weight of a large cluster that is drawn
+    often.
     The draws depend only on the number of clusters: all statistics of one set of questions use the same draws.
     Float32 is precise enough: the sums are of deviations, so no large numbers cancel.
     """

@@ -57,7 +57,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
 
 
 def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
-    """Return the weights of questions, with a mean of 1; None if all are equal."""
+    """Return the weights of questions, with a mean of 1; None if there are none or all are equal."""
     column = results[0].questions.get(WEIGHT) if results else None
     if column is None:
         return None

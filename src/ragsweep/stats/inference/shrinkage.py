@@ -21,7 +21,10 @@ NO_SPREAD = 0.04
 ONE_GROUP = 0.2
 """Prior probability that the configs are a single group."""
 TYPICAL = 0.4
-"""Typical standard deviation of scores within 0 and 1; ``SPREADS`` of other metrics are scaled in proportion to it."""
+"""Typical standard deviation of scores within 0 and 1.
+
+For other scores, ``SPREADS`` are multiplied by the ratio of their standard deviation to this one.
+"""
 UNDERSTATED = 1.5
 """Factor on the observed skewness of a lead, which is too small if large losses were not drawn."""
 NEVER = 1e-12
@@ -94,11 +97,11 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the mean and standard error of ``row`` minus ``other`` for each division and spread.
+        """Return the probability of each division and spread, and given these a difference's mean and standard error.
 
-        The probability of each division and spread comes first; all three arrays are (divisions, spreads). Within a
-        group, the observed difference and its squared error are multiplied by the share kept. Between groups, each of
-        the two means combines the error of its group's mean and the kept share of its own error.
+        The difference is ``row`` minus ``other``; all three arrays are (divisions, spreads). Within a group, the
+        observed difference and its squared error are multiplied by the share kept. Between groups, each of the two
+        means combines the error of its group's mean and the kept share of its own error.
         """
         first, second = sorted((int(self.ranks[row]), int(self.ranks[other])))
         chances, uppers, _, weights, kept, shares = self.groups
@@ -122,10 +125,11 @@ def posterior(matrix: Matrix) -> Posterior:
     ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
     and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
     prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is the typical standard
-    error of a mean; the error of the kept difference is Student's t with the same share of the observed difference's
-    variance. The order of the observed means remains. Probabilities of t and of each division follow from the observed
-    means (empirical Bayes: Efron and Morris, Journal of the American Statistical Association 70, 1975). Configs with
-    equal scores on every question count as one.
+    error of a mean. The kept difference has the same share of the observed difference's variance, and its error follows
+    Student's t. The order of the observed means remains.
+
+    Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
+    of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
     """
     better, places = _distinct(matrix.better)
     questions = better.shape[1]
@@ -166,8 +170,8 @@ def _scale(scores: Doubles) -> float:
 def _errors(sums: Doubles) -> tuple[float, float]:
     """Return the mean error variance of differences from the overall mean, and the share of independent errors.
 
-    The effective number of independent errors is the squared trace of their covariance over the trace of its square
-    (Satterthwaite 1946); the latter is estimated without the terms of single clusters.
+    The effective number of independent errors is the squared trace of their covariance matrix, divided by the trace of
+    the squared matrix (Satterthwaite 1946); the second trace is estimated without the terms of single clusters.
     """
     count, clusters = sums.shape
     products = sums @ sums.T if count <= clusters else sums.T @ sums
@@ -194,12 +198,12 @@ def _error(sums: Doubles, difference: float) -> float:
 
 
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
-    """Return the probable divisions of means (configs,), in descending order, into two groups.
+    """Return the probable divisions of the ``observed`` means, which are in descending order, into two groups.
 
-    A priori all sizes of the upper group are equally probable, and all subsets of one size; only subsets of the highest
-    means are computed. The distance between the groups has a normal prior with the largest of ``SPREADS``. Logarithms
-    of densities are multiplied by the share of errors that is ``independent``. Equal means are never divided, nor are
-    only two configs.
+    A priori every size of the upper group is equally probable, and so is every subset of a given size; but only the
+    subsets with the highest means are computed. The distance between the groups has a normal prior, whose standard
+    deviation is the largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is
+    ``independent``. Equal means are never in different groups, and only two configs are always one group.
     """
     from scipy.special import gammaln, logsumexp
 

@@ -103,7 +103,7 @@ def _exposed(differences: Doubles, clusters: Numbers, part: _Interval, most: tup
 def _intervals(
     differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
 ) -> list[_Interval]:
-    """Return the intervals of the mean differences of all slices, which hold together.
+    """Return each slice's mean differences with their intervals; the intervals of all slices hold together.
 
     The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
     """
