@@ -22,6 +22,7 @@ def test_pattern_with_the_most_letters_decides() -> None:
 def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing() -> None:
     assert math.isnan(TABLE.money("llama", Usage(1, 5, 5)))
     assert TABLE.money("llama", Usage()) == 0
+    assert TABLE.money("", Usage(0, 5, 5)) == 0  # of a model on this machine
 
 
 @pytest.mark.parametrize(

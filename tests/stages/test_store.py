@@ -342,6 +342,11 @@ def test_time_is_told_from_the_part_that_is_most_alike(folder: Path) -> None:
     assert store.seconds(node("c", 1), 15_001) is None  # nothing measured tells of so much
     assert store.seconds(node("a", 1, "embed"), 100) is None
     assert [store.cost(node("a", size)) for size in (1, 2, 3)] == [2.0, 4.0, 0.0]
+    with sqlite3.connect(folder / "store.db") as connection:
+        connection.execute("UPDATE entries SET machine = 'another'")
+    assert store.seconds(node("b", 1), 100) is None
+    store.keep_whole(node("b", 1), np.zeros(1), 7.0)  # computed again, on this machine
+    assert store.seconds(node("b", 1), 100) == pytest.approx(7.0)
 
 
 def test_everything_is_for_its_owner_only(folder: Path) -> None:

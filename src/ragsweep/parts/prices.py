@@ -46,8 +46,8 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of a usage: 0 if it has no calls and no tokens, else NaN if the model's price is unknown."""
-        if not usage.calls and not usage.tokens_in and not usage.tokens_out:
+        """Return the cost of a usage: 0 without calls (a local model), else NaN if the model's price is unknown."""
+        if not usage.calls:
             return 0.0
         price = self.of(model)
         if price is None:

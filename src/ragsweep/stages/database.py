@@ -138,7 +138,9 @@ def insert_entry(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " bytes = excluded.bytes + bytes * (excluded.kind = 'rows'), rows = rows + excluded.rows,"
         " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
-        " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
+        " seconds = excluded.seconds + seconds * (excluded.kind = 'rows'), used = excluded.used,"
+        " machine = CASE excluded.kind WHEN 'rows' THEN machine ELSE excluded.machine END,"
+        " made = CASE excluded.kind WHEN 'rows' THEN made ELSE excluded.made END",
         (
             *(node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows),
             *(cost.amount, cost.seconds, machine() if where is None else where, now, now),
