@@ -63,7 +63,7 @@ BAD_LINES = {
     b'["a"]': '1: ["a"] where an object {...} is required',
     b'{"id": "a", "id": "b"}': '1: not JSON: key "id" occurs twice; keep one',
     rb'{"text": "\ud83d"}': r"1: contains a lone surrogate (\ud800 to \udfff), which is not a character; remove it",
-    b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: cannot be read: nested too deeply",
+    b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: cannot be read: nested too deeply; flatten it",
 }
 
 
@@ -87,7 +87,10 @@ def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> 
     path = written(tmp_path, b"id,question\n" + b"1,Who?\n" * 30)
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
-    assert fault == f"{path}:1: not JSON lines; if it is a table, name it .csv or .tsv"
+    assert (
+        fault
+        == f"{path}:1: not JSON lines; write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
+    )
     path = path.rename(tmp_path / "table.csv")
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
@@ -120,7 +123,7 @@ def test_missing_file_and_folder_and_broken_archive_are_faults(tmp_path: Path) -
         list(read_lines(path, faults))
     missing_fault, folder_fault, broken_fault, cut_fault = faults.found
     assert missing_fault.startswith(f"{missing}: no such file")
-    assert folder_fault == f"{tmp_path}: is a folder where a file is required"
+    assert folder_fault == f"{tmp_path}: is a folder where a file is required; give the path of a file"
     assert broken_fault.startswith(f"{broken}: cannot be read: not a gzipped file")
     assert cut_fault.startswith(f"{cut}: is truncated (copy it again), or ")
 

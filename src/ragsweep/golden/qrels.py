@@ -51,7 +51,7 @@ class Grades:
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
-                wanted = f"a number of at most {_HIGHEST:g}, or null to omit its labels"
+                wanted = f"a number from {-_HIGHEST:g} to {_HIGHEST:g}, or null to omit its labels"
                 raise ConfigError(f'dataset.grades: the grade of "{code}" must be {wanted}, got {grade!r}')
         return self
 
@@ -90,7 +90,8 @@ class Grades:
             way = "add one, or null to omit its labels (or a header)"
             return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
         way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
-        return f'score "{code}" is not a whole number of 0 or more; correct it, or {way}; scores (counts): {seen}'
+        fact = f'score "{code}" is not a whole number from 0 to {_HIGHEST:g}'
+        return f"{fact}; correct it, or {way}; scores (counts): {seen}"
 
 
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:

@@ -28,7 +28,7 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
     elif (kind := _kind(path, faults)) is str:
-        way = "if it is a table, name it .csv or .tsv"
+        way = "write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
         if path.suffix.lower() in (".csv", ".tsv", ".tab"):
             made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
             way = f"to convert a table of questions, run {made}"
@@ -76,7 +76,8 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
         faults.add(str(path), f"no such file (current folder: {Path.cwd()})")
         return []
     except (OSError, ValueError, ArrowException) as error:
-        faults.add(str(path), f"cannot be read as Parquet: {error}")
+        way = "" if str(error) == _BOMB else "; write the file again, or convert it to JSON lines"
+        faults.add(str(path), f"cannot be read as Parquet: {error}{way}")
         return []
     return rows
 
@@ -135,7 +136,7 @@ def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> 
     except UnicodeEncodeError:
         faults.add(where, r"contains a lone surrogate (\ud800 to \udfff), which is not a character; remove it")
     except RecursionError:
-        faults.add(where, "cannot be read: nested too deeply")
+        faults.add(where, "cannot be read: nested too deeply; flatten it")
     except ValueError as error:
         faults.add(where, f"not JSON: {error}")
     else:

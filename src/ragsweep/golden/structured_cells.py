@@ -18,7 +18,7 @@ _WRITTEN = re.compile(
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """Matches a single opening bracket, which is plain text."""
 DEEPEST = 50
-TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
+TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)

@@ -209,7 +209,7 @@ def _reason(error: Exception) -> str:
         case FileNotFoundError():
             return f"no such file (current folder: {Path.cwd()})"
         case IsADirectoryError():
-            return "is a folder where a file is required"
+            return "is a folder where a file is required; give the path of a file"
         case NotADirectoryError():
             return "is not a folder, or its parent is not a folder"
         case PermissionError():
@@ -219,4 +219,11 @@ def _reason(error: Exception) -> str:
         case ValueError():
             return str(error)
     reason = getattr(error, "strerror", None) or str(error)
-    return f"cannot be read: {reason[:1].lower()}{reason[1:]}"
+    match error:
+        case gzip.BadGzipFile():
+            way = "; copy the file again, or, if it is not gzipped, remove .gz from its name"
+        case EOFError() | zlib.error():
+            way = "; copy the file again"
+        case _:
+            way = ""
+    return f"cannot be read: {reason[:1].lower()}{reason[1:]}{way}"

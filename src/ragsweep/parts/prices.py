@@ -33,8 +33,8 @@ class Prices:
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"prices.models.{pattern}: must be [input price, output price] of a million tokens, both at least"
-                    f" 0, got {pair!r}"
+                    f"prices.models.{pattern}: must be [input price, output price] of a million tokens, both finite"
+                    f" and at least 0, got {pair!r}"
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:

@@ -52,7 +52,8 @@ class Prompt:
         refusals = self.refusals if isinstance(self.refusals, list) else []
         if not refusals or not all(isinstance(words, str) and _plain(words) for words in refusals):
             raise ConfigError(
-                f"prompt.refusals must be a list of one or more phrases that decline to answer, got {self.refusals!r}"
+                "prompt.refusals must be a list of one or more phrases that decline to answer, each with a letter or a"
+                f" digit, got {self.refusals!r}"
             )
         if self.citations and "{number}" not in self.passage:
             raise ConfigError(
@@ -111,9 +112,11 @@ def _check_template(key: str, template: str) -> None:
     try:
         fields = [field[1:] for field in Formatter().parse(template)]
     except ValueError as fault:
-        raise ConfigError(f"prompt.{key}: {fault}; escape a literal brace by doubling it: {{{{ or }}}}") from None
+        way = "close each placeholder, and double each literal brace: {{ or }}"
+        raise ConfigError(f"prompt.{key}: {fault}; {way}") from None
     if any(spec or conversion for _, spec, conversion in fields):
-        raise ConfigError(f"prompt.{key}: a placeholder must be only a name in braces, got {template!r}")
+        fact = "a placeholder must be only a name in braces, and a literal brace must be doubled"
+        raise ConfigError(f"prompt.{key}: {fact}, got {template!r}")
     names = [name for name, _, _ in fields if name is not None]
     for name in names:
         if name not in KNOWN[key]:

@@ -55,7 +55,7 @@ class Target:
                 raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")
         for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"bands: {name} must be the number from which the band applies, got {limit!r}")
+                raise ConfigError(f"bands: {name} must be the finite number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a metric.

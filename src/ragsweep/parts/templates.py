@@ -16,10 +16,11 @@ def placeholders(template: str) -> list[str]:
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as fault:
-        raise ConfigError(f"{template!r}: {fault}; escape a literal brace by doubling it") from None
+        raise ConfigError(f"{template!r}: {fault}; close each placeholder, and double each literal brace") from None
     for _, name, specification, conversion in parsed:
         if name is not None and (not name.isidentifier() or specification or conversion):
-            raise ConfigError(f"{template!r}: a placeholder must be the name of a field, such as {{input}}")
+            fact = "a placeholder must be the name of a field, such as {input}"
+            raise ConfigError(f"{template!r}: {fact}; double each literal brace")
     return [name for _, name, _, _ in parsed if name is not None]
 
 

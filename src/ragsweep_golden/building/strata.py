@@ -59,8 +59,10 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     """
     for one in strata:
         if not isinstance(one.priority, int) or not 1 <= one.priority <= len(quotas.shares):
-            fact = f"must be a whole number from 1 to {len(quotas.shares)}, got {one.priority!r}"
-            raise ConfigError(f"strata.priorities.{one.name}: {fact}")
+            most = f"{len(quotas.shares)} (the number of strata.shares)"
+            raise ConfigError(
+                f"strata.priorities.{one.name}: must be a whole number from 1 to {most}, got {one.priority!r}"
+            )
     of_priority = Counter[int]()
     for one in strata:
         of_priority[one.priority] += one.chunks

@@ -78,7 +78,9 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
             show_notes([describe_skipped(skipped)])
         return [one.question for one in found]
     if options.since:
-        raise ConfigError("--since: needs --model; omit it to take all questions of a log or an experiment")
+        raise ConfigError(
+            "--since: needs --model; add it, or omit --since to take all questions of a log or an experiment"
+        )
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
         raise ConfigError(
             "golden harvest: needs exactly one of --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI experiment=NAME"

@@ -29,10 +29,10 @@ def write_whole(path: Path, text: str) -> None:
     """Write or replace a file, and create its folder. Raises InputError if the file cannot be written."""
     try:
         if path.is_dir():
-            raise InputError(f"{path}: is a folder where a file must be written")
+            raise InputError(f"{path}: is a folder where a file must be written; name a file")
         replace_file(path, text.encode())
     except (FileExistsError, NotADirectoryError):
         taken = next(one for one in path.parents if one.exists())
-        raise InputError(f"{taken}: is a file where a folder is required") from None
+        raise InputError(f"{taken}: is a file where a folder is required; choose another folder") from None
     except OSError as fault:
-        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
+        raise InputError(f"{path}: cannot be written: {fault.strerror}; choose another file") from None

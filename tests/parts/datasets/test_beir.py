@@ -142,9 +142,9 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1; remove or rename one',
         "qrels/test.tsv:2: 2 filled columns where three are required: query-id, corpus-id and score, with tabs between "
         "them, or TREC's query-id 0 corpus-id score",
-        'qrels/test.tsv:3: score "yes" is not a whole number of 0 or more; correct it, or define the grade of each '
+        'qrels/test.tsv:3: score "yes" is not a whole number from 0 to 1e+09; correct it, or define the grade of each '
         'score, e.g. dataset.grades=\'{yes: null, 1: 1}\'; scores (counts): "inf" (1), "yes" (1)',
-        'qrels/test.tsv:4: score "inf" is not a whole number of 0 or more; correct it, or define the grade of each '
+        'qrels/test.tsv:4: score "inf" is not a whole number from 0 to 1e+09; correct it, or define the grade of each '
         'score, e.g. dataset.grades=\'{inf: null, 1: 1}\'; scores (counts): "inf" (1), "yes" (1)',
     ]
 
@@ -163,7 +163,7 @@ def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such
 @pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
 def test_grade_that_is_no_number_is_refused_before_any_file_is_read(grade: object) -> None:
     with pytest.raises(
-        ConfigError, match=r'dataset\.grades: the grade of "2" must be a number of at most 1e\+09, or null .*'
+        ConfigError, match=r'dataset\.grades: the grade of "2" must be a number from -1e\+09 to 1e\+09, or null .*'
     ):
         beir(Path("nowhere"), grades={2: grade}).load()
 

@@ -198,7 +198,7 @@ def test_an_index_of_other_vectors_is_refused(name: str) -> None:
         (lambda: Pq(oversampling=0), r"index\.oversampling must be .*, got 0"),
         (
             lambda: Pq(m=48).build(VECTORS),
-            r"index\.m is 48; for vectors of 32 numbers it must be one of 1, 2, 4, 8, 16, 32",
+            r"the index's m is 48; for vectors of 32 numbers it must be one of 1, 2, 4, 8, 16, 32",
         ),
     ],
 )

@@ -214,14 +214,14 @@ def test_damaged_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_folder_is_shipped_with_no_bundle() -> None:
-    with pytest.raises(InputError, match=r"index\.uri: the table is in a folder of this machine"):
+    with pytest.raises(InputError, match="the index's uri: the table is in a folder of this machine"):
         LanceHnsw("here").check_ship()
     LanceHnsw("s3://bucket/here").check_ship()
 
 
 def test_pieces_must_divide_the_vectors(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"index\.num_sub_vectors is 3; for vectors of 8 numbers it must be one of 1, 2"
+        ConfigError, match=r"the index's num_sub_vectors is 3; for vectors of 8 numbers it must be one of 1, 2"
     ):
         LanceIvfPq(str(tmp_path), num_sub_vectors=3).build(VECTORS)
     assert not names(tmp_path)

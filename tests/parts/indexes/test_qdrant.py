@@ -129,7 +129,9 @@ def test_collection_with_points_of_others_is_refused(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     (name,) = names(server)
     server.engine.upsert(name, models.Batch(ids=[99], vectors=VECTORS[:1].tolist()))
-    with pytest.raises(EndpointFailed, match=f"the collection {name} contains 71 points, instead of 70; delete it"):
+    with pytest.raises(
+        EndpointFailed, match=f"the collection {name} contains 71 points, instead of 70; delete the collection"
+    ):
         Qdrant(server.url).search(index, VECTORS, QUERIES, 3)
 
 

@@ -61,9 +61,8 @@ class Csv:
         raw = raw._replace(questions=[*map(self._as_conversation, raw.questions)])
         if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
             name, known = min(missing), {question.category for question in raw.questions} - {""}
-            raise ConfigError(
-                f'dataset.conversation: no question of {file} has the category "{name}"{nearest(name, known)}'
-            )
+            way = nearest(name, known) or "; add a column category, or name the existing one with dataset.columns"
+            raise ConfigError(f'dataset.conversation: no question of {file} has the category "{name}"{way}')
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
         facts = {True: "columns read as labels", False: "columns whose lists and objects are not read as labels"}
         for is_label, fact in facts.items():

@@ -55,7 +55,8 @@ class ExternalIndex(ABC):
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
-                f"the {self.NAME} {name} has position {candidates.max()}, beyond its {len(vectors)} vectors; delete it"
+                f"the {self.NAME} {name} has position {candidates.max()}, beyond its {len(vectors)} vectors; delete"
+                f" the {self.NAME}"
             )
         return rank_candidates(vectors, queries, candidates, depth)
 
@@ -74,8 +75,8 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is in a folder of this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
-                f"index.{key}: the {self.NAME} is in a folder of this machine, outside the bundle; evaluate the config"
-                " with a database that the serving machine can reach, or with a stored index, such as hnsw"
+                f"the index's {key}: the {self.NAME} is in a folder of this machine, outside the bundle; evaluate the"
+                " config with a database that the serving machine can reach, or with a stored index, such as hnsw"
             )
 
     @cached_property

@@ -144,7 +144,7 @@ class PgVector(ExternalIndex):
             indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
         if count != len(vectors) or indexed != [(True,)]:
             lacks = "" if indexed == [(True,)] else " and no valid index"
-            raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop it")
+            raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop the table")
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         number = min(number, self.ef_search)
@@ -168,8 +168,12 @@ class PgVector(ExternalIndex):
             yield
         except psycopg.Error as fault:
             fact = quote(mask_text(str(fault), *_secrets(self._address())))
-            way = "" if fault.sqlstate else "; start the server, or correct the index's url (or url_env) and password"
-            raise CallFailed(f"PostgreSQL failed: {fact}{way}") from None
+            way = "correct this on the server, or choose another index"
+            if not fault.sqlstate:
+                way = "start the server, or correct the index's url (or url_env) and password"
+            elif isinstance(fault, psycopg.errors.QueryCanceled):
+                way = "raise the index's timeout if it was exceeded, or repeat the run"
+            raise CallFailed(f"PostgreSQL failed: {fact}; {way}") from None
 
 
 class _Session:

@@ -112,7 +112,8 @@ class Qdrant(ExternalIndex):
                 self._client.upsert(name, models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
         count = self._client.count(name, exact=True).count
         if count != len(vectors):
-            raise CallFailed(f"the collection {name} contains {count} points, instead of {len(vectors)}; delete it")
+            fact = f"the collection {name} contains {count} points, instead of {len(vectors)}"
+            raise CallFailed(f"{fact}; delete the collection")
         while self._client.get_collection(name).status == "yellow":  # it builds its index
             time.sleep(PAUSE)
 
@@ -152,7 +153,7 @@ class Qdrant(ExternalIndex):
         except ApiException as fault:
             key, line = self.service.key(), " ".join(str(fault).split())
             status = getattr(fault, "status_code", None)  # None: no response
-            way = "" if status else "; start the server, or correct the index's base_url"
+            way = "; see the server's log" if status else "; start the server, or correct the index's base_url"
             way = "; name the variable with the server's key in the index's key_env" if status in (401, 403) else way
             raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}{way}") from None
 
@@ -165,6 +166,6 @@ def _embedded(path: str) -> Any:
     try:
         client = QdrantClient(path=path)
     except RuntimeError as fault:
-        raise CallFailed(f"index.path: {' '.join(str(fault).split())}") from None
+        raise CallFailed(f"the index's path: {' '.join(str(fault).split())}") from None
     atexit.register(client.close)
     return client

@@ -22,7 +22,8 @@ def check_pieces(key: str, number: int, dimension: int) -> None:
     """Raise ConfigError unless vectors can be cut into ``number`` equal pieces; ``key`` is the setting's name."""
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
-        raise ConfigError(f"index.{key} is {number}; for vectors of {dimension} numbers it must be one of {divisors}")
+        way = f"for vectors of {dimension} numbers it must be one of {divisors}"
+        raise ConfigError(f"the index's {key} is {number}; {way}")
 
 
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:

@@ -125,7 +125,8 @@ class OpenAIJudge(EndpointSettings):
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-                raise CallFailed(f"{self.embeddings_model} returned a vector without direction", MALFORMED, usage)
+                fact = f"{self.embeddings_model} returned a vector of zeros, or with a number that is not finite"
+                raise CallFailed(f"{fact}; set another judge.embeddings_model", MALFORMED, usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 

@@ -59,7 +59,7 @@ class CrossEncoder(LocalModel):
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which returns {outputs} scores per pair; use one that returns one"
+                f"reranker.model is {self.model!r}, which returns {outputs} scores per pair; use a model with one"
             )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -123,7 +123,8 @@ class Http(ServiceSettings):
             raise ValueError(str(fault)) from None
         tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
         if not all(type(count) is int and 0 <= count <= MAX_TOKENS for count in tokens):
-            raise ValueError(f"the token counts are {tokens!r:.60}, not whole numbers of at least 0")
+            way = "correct system.tokens_in and system.tokens_out"
+            raise ValueError(f"the token counts are {tokens!r:.60}, not whole numbers from 0 to {MAX_TOKENS:,}; {way}")
         return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 
 

@@ -136,8 +136,8 @@ def _value(value: Any, rest: list[str | int], seen: str) -> Any:
     step, here = rest[0], f"{seen}.{rest[0]}".lstrip(".") if isinstance(rest[0], str) else f"{seen}[{rest[0]}]"
     if step == "*":
         if not isinstance(value, list):
-            raise PathNotFound(f"there is no list at {seen or 'the top'}")
+            raise PathNotFound(f"there is no list at {seen or 'the top'}; correct the path")
         return [_value(item, rest[1:], f"{seen}[{n}]") for n, item in enumerate(value)]
     if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
         return _value(value[step], rest[1:], here)
-    raise PathNotFound(f"there is nothing at {here}")
+    raise PathNotFound(f"there is nothing at {here}; correct the path")

@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 
 from ragsweep.core.errors import TrackingError
 
-ADDRESS = "tracking.uri, --uri or MLFLOW_TRACKING_URI"
+ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
 """The settings that choose a tracking location, for messages."""
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
