@@ -127,7 +127,9 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
         return OverridesParser.create(loader).parse_overrides([line])[0]  # unlike parse_override, sets the loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
-        raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
+        way = "write KEY=VALUE, and quote a value that is not to be parsed"
+        why = str(fault).removeprefix(f"Error parsing override '{line}'").strip().splitlines()[0]
+        raise HydraException(f'{start}cannot read "{line}": {why}; {way}') from fault
 
 
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
@@ -147,7 +149,9 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
     if isinstance(sweep, RangeSweep):
         return _read_range(sweep, log, where)
     if log:
-        raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}")
+        raise HydraException(
+            f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}; omit the tag"
+        )
     texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
     if not texts:
         raise HydraException(f"{where}: has no values, got {override.input_line!r}; a glob must match an option")

@@ -92,7 +92,7 @@ def _limit(value: Any, key: str, least: float) -> float:
     number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
     if not (math.isfinite(number) and number >= least):
         bound = "above" if least else "of at least"
-        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, got {value!r}")
+        raise HydraException(f"{_WHERE}.{key}: must be a finite number {bound} 0, got {value!r}")
     return number
 
 

@@ -21,7 +21,10 @@ CONNECT_TIMEOUT = 10
 """Timeout in seconds after which a server counts as unreachable."""
 
 _SCHEME = "postgresql"
-_STUCK = f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end it if it is suspended"
+_STUCK = (
+    f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end it if it is suspended, and"
+    " repeat the command"
+)
 
 
 @dataclass(frozen=True)

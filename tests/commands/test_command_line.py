@@ -62,7 +62,7 @@ def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Pat
 
 def test_a_folder_without_a_ledger_is_an_error_and_stays_empty(tmp_path: Path) -> None:
     for find in (find_run, find_sweep):
-        with pytest.raises(InputError, match=r"no ledger\.db in this folder; name the folder of store\.path"):
+        with pytest.raises(InputError, match=r"in this folder; run a config first, or name the folder of store\.path"):
             find(str(tmp_path), "1")
     assert list(tmp_path.iterdir()) == []
 

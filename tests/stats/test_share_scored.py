@@ -73,7 +73,7 @@ def test_advice_follows_whether_another_run_can_help() -> None:
     )
     both = remedy([TRUNCATED, TIMED_OUT], [TRUNCATED, TIMED_OUT], 0.5)
     assert "run it again" in both
-    assert "(truncated): raise max_tokens of the llm or judge, or coverage=0.5 " in both
+    assert "(truncated): raise max_tokens of the llm, router or judge, or coverage=0.5 " in both
     assert remedy(["too odd"], [], 0.5).startswith(
         "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing"
     )

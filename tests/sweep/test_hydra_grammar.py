@@ -103,7 +103,9 @@ def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_
     (tmp_path / "retriever" / "hybrid_own.yaml").write_text("defaults: [bm25]\n")
     command = read_command(["retriever=glob(hybrid*)"], multirun=True, config_dir=str(tmp_path))
     assert [job[0] for job in command.jobs] == [HYBRIDS[0], "retriever=hybrid_own", HYBRIDS[1]]
-    with pytest.raises(ConfigError, match=r"glob\(x\*\)\": the pattern matches no option; known: bm25, "):
+    with pytest.raises(
+        ConfigError, match=r"^\"retriever=glob\(x\*\)\": the pattern matches no option; known: [\w, ]+$"
+    ):
         read(["retriever=glob(x*)"], multirun=True)
 
 

@@ -39,7 +39,7 @@ from support.commands import composed
         ("coverage=1.1", "coverage: must be a share from 0 to 1, got 1.1"),
         ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, got 1.5"),
         *(
-            (f"recommend.margin={margin}", "recommend.margin: must be a number of at least 0, or null, got")
+            (f"recommend.margin={margin}", "recommend.margin: must be a finite number of at least 0, or null, got")
             for margin in (-1, "much", True, math.inf)
         ),
     ],

@@ -1,6 +1,7 @@
 """``ragsweep effects``: main effects and two-way interactions of a sweep's parameters."""
 
 import math
+import shlex
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_forms, add_path, print_document, usual_metrics
@@ -49,7 +50,10 @@ def effects(arguments: Sequence[str]) -> int:
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
     if len(results) < 2:
         count = counted(len(results), "complete config")
-        raise InputError(f"the sweep has {count}, but two are required; see ragsweep list {options.sweep}")
+        raise InputError(
+            f"the sweep has {count}, but two are required; repeat its command to complete others, or name another"
+            f" sweep: ragsweep list --path {shlex.quote(options.path)}"
+        )
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]

@@ -211,7 +211,8 @@ def decide(
     check_labelled(given, metrics)
     for label in options.slice:
         if label not in before.summaries.groups or label not in before.questions:
-            raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.summaries.groups)}')
+            way = nearest(label, before.summaries.groups) or "; no label divides these questions: omit --slice"
+            raise ConfigError(f'--slice: no label "{label}"{way}')
     ids = list(map(str, before.questions["question_id"]))
     chosen = set(ids if options.questions is None else _listed(options.questions, after))
     checks, notes = list[Check](), list[str]()

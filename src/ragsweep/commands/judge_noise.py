@@ -26,10 +26,13 @@ def noise_document(options: argparse.Namespace) -> Document:
     shared = [name for name in scores if name in others]
     for name in options.metric or ():
         if name not in shared:
-            raise InputError(f'the runs do not both have the metric "{name}"{nearest(name, shared)}')
+            way = nearest(name, shared) or "; run both configs again with the same metrics"
+            raise InputError(f'the runs do not both have the metric "{name}"{way}')
     metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
     if not metrics:
-        raise InputError(f"the runs share no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
+        named = f"name others with --metric{nearest(_JUDGED, shared)}"
+        way = named if shared else "run both configs again with the same metrics"
+        raise InputError(f"the runs share no metric {_JUDGED}*; {way}")
     floors, weights = {}, dict(zip(first.questions["question_id"], first.questions.get(WEIGHT, ()), strict=False))
     for name in metrics:
         both = [question for question in scores[name] if question in others[name]]

@@ -24,7 +24,8 @@ def name(arguments: Sequence[str]) -> int:
         parser.error("needs RUN and NAME, or --drop and NAME")
     if options.drop:
         if not names.drop(options.name):
-            raise InputError(f'no name "{options.name}"{nearest(options.name, names.all())}')
+            way = nearest(options.name, names.all()) or f"; {options.path} has no names: name its ledger with --path"
+            raise InputError(f'no name "{options.name}"{way}')
         fact = "is free"
     else:
         target = find_target(options.path, options.target)

@@ -135,7 +135,7 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
         if not enough_clusters(matrix.clusters, matrix.weights):
             raise InputError(
                 f"{runs[0]}: fewer than {FEWEST} independent questions have a score for {metric}, too few for a pilot;"
-                " omit the run to plan from measured variances"
+                " to plan from measured variances, omit the run, and give --questions N"
             )
         kind = "another config" if len(runs) == 1 else "such a change"
         effect = options.effect or worth_finding(matrix, unit)

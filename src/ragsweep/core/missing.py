@@ -108,7 +108,10 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     """
     found = {reason for reason in reasons if failed(reason)}
     lasting = sorted(found & REPEATING)
-    ways = {TRUNCATED: "raise max_tokens of the llm or judge, ", TOO_LONG: "lower top_k or set context_budget, "}
+    ways = {
+        TRUNCATED: "raise max_tokens of the llm, router or judge, ",
+        TOO_LONG: "lower top_k or set context_budget, ",
+    }
     advice = []
     if repeatable(found - REPEATING, failed_answers):
         advice.append("run it again: only failed calls are repeated")

@@ -59,6 +59,14 @@ class Timed(NamedTuple, Generic[Read]):
     seconds: float = 0.0
 
 
+_AGAIN = "; check the service and its address, or run again"
+_WAYS_OUT = {
+    RATE_LIMITED: "; set requests_per_minute to the service's limit, or run again later",
+    **dict.fromkeys((CONNECTION_LOST, MALFORMED, SERVER_ERROR), _AGAIN),
+}
+"""Reason of a failed attempt -> what to do about it; the fact of a timeout says so itself."""
+
+
 class _Failure(NamedTuple):
     """A failed attempt that may be repeated, and the service's Retry-After in seconds."""
 
@@ -111,7 +119,8 @@ class Call(Generic[Read]):
             attempts += 1
             wait = backoff(attempts - 1, result.retry_after)
             if attempts > self.service.retries or self._remaining() <= wait:
-                raise CallFailed(f"{self._describe(result.fact)} (after {counted(attempts, 'attempt')})", result.reason)
+                fact = f"{self._describe(result.fact)} (after {counted(attempts, 'attempt')})"
+                raise CallFailed(f"{fact}{_WAYS_OUT.get(result.reason, '')}", result.reason)
             self.elapsed += wait
             await asyncio.sleep(wait)
 
@@ -187,7 +196,7 @@ class Call(Generic[Read]):
             fact = f"status 200, but {fault}: {response.text}"
             if self.retry_unread:
                 return _Failure(MALFORMED, fact)
-            raise CallFailed(self._describe(fact), MALFORMED) from None
+            raise CallFailed(f"{self._describe(fact)}; check the address and the model", MALFORMED) from None
         except CallFailed as failure:
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 

@@ -27,6 +27,8 @@ MAX_TOKENS = 10**9
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
+_LONGER = "raise max_tokens of the part that calls it, such as llm.max_tokens"
+
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 
@@ -122,13 +124,9 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     text, thoughts, unclosed = separate(written, tags)
     thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
-        raise CallFailed(
-            "the reply ended while the model was thinking; raise max_tokens of the llm or judge", THINKING, usage
-        )
+        raise CallFailed(f"the reply ended while the model was thinking; {_LONGER}", THINKING, usage)
     if reason in TRUNCATION:
-        raise CallFailed(
-            "the answer was truncated at the token limit; raise max_tokens of the llm or judge", TRUNCATED, usage
-        )
+        raise CallFailed(f"the answer was truncated at the token limit; {_LONGER}", TRUNCATED, usage)
     if reason == "content_filter" or (refusal and not text):
         raise CallFailed("the service withheld the answer; change the prompt, or choose another model", FILTERED, usage)
     if not text.strip():

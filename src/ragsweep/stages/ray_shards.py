@@ -88,7 +88,7 @@ def _connected() -> tuple[Any, str]:
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
         except (ConnectionError, ValueError) as fault:
-            way = "correct RAY_ADDRESS, or unset it to start a cluster here"
+            way = f"correct RAY_ADDRESS, or unset it to start a cluster here; {KEY}=local needs none"
             raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}; {way}") from None
     return ray, "gpu" if ray.cluster_resources().get("GPU") else "cpu"
 

@@ -296,5 +296,6 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
         objects = from_url(str(url), **more)
     except Exception as fault:  # the library's own, or ValueError
         why = str(fault).partition("\n")[0]
-        raise ConfigError(f"{KEY}: {url}: {why}; accounts and credentials are read from the environment") from None
+        way = "correct the URL, or set the account and the credentials in the environment"
+        raise ConfigError(f"{KEY}: {url}: {why}; {way}") from None
     return Remote(objects, str(url), warn)

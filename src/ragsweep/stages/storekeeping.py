@@ -86,7 +86,8 @@ class StorePlace:
             if not isinstance(fault, sqlite3.OperationalError):
                 raise InputError(f"{self.database} is damaged: {fault}; the next run moves it to quarantine") from None
             full = shutil.disk_usage(self.folder).free < FULL
-            raise InputError(f"cannot use {self.database}: {fault}{'; its disk is full' if full else ''}") from None
+            way = "free space on its disk" if full else "check its permissions, or wait until no process writes it"
+            raise InputError(f"cannot use {self.database}: {fault}; {way}") from None
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         if not self.database.exists():
@@ -247,7 +248,9 @@ def read_results(place: StorePlace) -> SweepResults | None:
                 " JOIN sweeps ON sweeps.id = claims.sweep"
             ).fetchall()
     except sqlite3.Error as fault:
-        raise InputError(f"cannot read {path}: {fault}; check its permissions, or restore a copy of it") from None
+        raise InputError(
+            f"cannot read {path}: {fault}; check its permissions, restore a copy, or move it away"
+        ) from None
     names: dict[str, dict[str, None]] = {}
     for signature, name in rows:
         names.setdefault(signature, {})[name] = None

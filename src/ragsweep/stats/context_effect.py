@@ -171,7 +171,8 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
 def _scores(table: Columns, metric: str) -> dict[str, float]:
     for column in ("abstained", metric):
         if column not in table:
-            answered = "no generator answered (set llm)"
-            fact = answered if column == "abstained" else f'no metric "{metric}" was measured'
-            raise InputError(f"the table of questions has no column {column}: {fact}{nearest(column, table)}")
+            answered = "no generator answered; choose an llm"
+            measured = f'no metric "{metric}" was measured{nearest(metric, table)}'
+            fact = answered if column == "abstained" else measured
+            raise InputError(f"the table of questions has no column {column}: {fact}")
     return dict(zip(table["question_id"], map(float, table[metric]), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -119,7 +121,7 @@ def read_command(
     overrides = [_quoted(line) for line in overrides]
     parsed = _parse(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
-        raise ConfigError(f'--config-dir: no folder "{config_dir}"')
+        raise ConfigError(f'--config-dir: no folder "{config_dir}"; create it, or correct the path')
     _refuse_no_option(parsed, composer)
     overrides = [*(sweepers := _sweepers(parsed, composer)), *_open_mappings(parsed, composer, sweepers)]
     parsed = _parse(overrides)
@@ -131,7 +133,7 @@ def read_command(
         sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
     for override in filter(lambda override: override.is_sweep_override(), parsed):
-        if not multirun:
+        if not multirun and not override.is_hydra_override():
             is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
             added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
             raise ConfigError(f'"{override.input_line}" names several values: add {added} over them')
@@ -240,9 +242,9 @@ def _parse_one(line: str) -> Override:
     try:
         return parse(line)
     except HydraException as fault:
-        quoted = f"; to take the value as it is, quote it: '{key}=\"{value}\"'" if mark and '"' not in value else ""
-        quoted = quoted if mark else "; write KEY=VALUE"
-        raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}{quoted}") from None
+        quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
+        way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
+        raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:

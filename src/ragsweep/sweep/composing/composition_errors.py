@@ -124,7 +124,7 @@ def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
     except _UNCHECKED as fault:
-        text = f"{' '.join(overrides)}: Hydra cannot apply one of these: {fault}"
+        text = f"{' '.join(overrides)}: Hydra cannot apply one of these: {fault}; correct it"
         raise ConfigError(explain(HydraException(text), overrides, composer)) from fault
 
 

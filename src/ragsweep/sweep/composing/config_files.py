@@ -47,7 +47,7 @@ def check_file(path: Path) -> str:
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
-        raise ConfigError(f"{place}: {fault.problem}") from None
+        raise ConfigError(f"{place}: {fault.problem}; correct the YAML") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         why = " ".join(str(fault).split())
         raise ConfigError(f"{path}: not YAML in UTF-8: {why}; correct the characters, or save it as UTF-8") from None
@@ -66,7 +66,9 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
             raise ConfigError(f'{place}: a config has plain values only, got "{tag}"; remove the tag')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise ConfigError(f'{place}: "*{event.anchor}" is recursive, or "&{event.anchor}" is not above it')
+                raise ConfigError(
+                    f'{place}: "*{event.anchor}" is recursive, or "&{event.anchor}" is not above it; write its value'
+                )
             count += sizes[event.anchor]
             repeated += sizes[event.anchor]
             if repeated > REPEATED:

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.compose import CONFIG, as_hydra_config, config_fol
 from ragsweep.sweep.composing.config_files import check_files
 from ragsweep.sweep.composing.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.template import Template
+from ragsweep.sweep.composing.template import Template, explain_interpolation
 from ragsweep.sweep.composing.trees import absolute, leaves
 
 GROUP = "metrics"
@@ -243,7 +243,7 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
             }
             return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
     except OmegaConfBaseException as fault:
-        raise ConfigError(f"{fault.full_key or 'hydra'}: {str(fault).splitlines()[0]}") from None
+        raise ConfigError(f"{fault.full_key or 'hydra'}: {explain_interpolation(str(fault).splitlines()[0])}") from None
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:

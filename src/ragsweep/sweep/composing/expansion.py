@@ -107,10 +107,15 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
         try:
-            override = parse(expand_glob(line, options) if options else line)
+            override = parse(line)
         except HydraException as fault:
             way = "write KEY=VALUE, and quote a value that is not to be parsed"
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}; {way}') from fault
+        if options:
+            try:
+                override = parse(expand_glob(line, options))
+            except HydraException as fault:
+                raise HydraException(f'{start}"{line}": {str(fault).splitlines()[0]}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise HydraException(
                 f'{start}"{line}": a grid accepts choices and ranges, but no intervals; write range(START,STOP), or'

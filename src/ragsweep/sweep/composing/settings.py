@@ -151,7 +151,7 @@ def check_config(plain: Mapping[str, Any]) -> None:
     for key in ("margin", "loss"):
         value = (plain["recommend"] or {}).get(key)
         if value is not None and not (is_number(value) and 0 <= value < math.inf):
-            raise ConfigError(f"recommend.{key}: must be a number of at least 0, or null, got {value!r}")
+            raise ConfigError(f"recommend.{key}: must be a finite number of at least 0, or null, got {value!r}")
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:

@@ -172,14 +172,16 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
             missing = sorted(OmegaConf.missing_keys(config)) or missing
         raise ConfigError("\n".join(f"{key}: requires a value; set {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
-        raise ConfigError(f"{fault.full_key or 'config'}: {_explain(str(fault).splitlines()[0])}") from None
+        raise ConfigError(
+            f"{fault.full_key or 'config'}: {explain_interpolation(str(fault).splitlines()[0])}"
+        ) from None
     except RecursionError:
         raise ConfigError(f"config: {_CIRCULAR}") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
-def _explain(fault: str) -> str:
+def explain_interpolation(fault: str) -> str:
     """Add a remedy to OmegaConf's message on an interpolation."""
     if "Recursi" in fault or "recursion" in fault:
         return _CIRCULAR

@@ -1,6 +1,7 @@
 """Find recorded results and sweeps by an id, a prefix of it, a given name, or ``SWEEP#NUMBER``."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,10 @@ def open_ledger(path: str) -> Ledger:
     """Open the ledger in a folder; raises InputError if there is none."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
-        raise InputError(f"{folder}: there is no ledger.db in this folder; name the folder of store.path with --path")
+        raise InputError(
+            f"{folder}: there is no ledger.db in this folder; run a config first, or name the folder of store.path with"
+            " --path"
+        )
     return Ledger(folder)
 
 
@@ -62,7 +66,7 @@ def find_run(path: str, run: str) -> RecordedRun:
         raise InputError(f'{len(runs)} runs begin with "{run}"; use a longer prefix')
     if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, such as "{run}#1" for the first')
-    why = "its config failed" if records else f"list the runs: ragsweep list --path {path}"
+    why = "its config failed; run it again" if records else f"list the runs: ragsweep list --path {shlex.quote(path)}"
     raise InputError(f'{path}: there is no result of a run "{run}"; {why}')
 
 
@@ -132,7 +136,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     if len({sweep.key for sweep in sweeps}) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; use a longer prefix')
     if not sweeps:
-        why = f"list the sweeps: ragsweep list --path {path}"
+        why = f"list the sweeps: ragsweep list --path {shlex.quote(path)}"
         if name and ledger.of_run(name):
             why = "it is the run of one config; name its sweep instead"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
