@@ -162,6 +162,8 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     start, step = sweep.start or 0, sweep.step
     stop: Any = sweep.stop
     whole = all(isinstance(number, int) for number in (start, stop, step))
+    if not all(map(math.isfinite, (start, stop, step))):
+        raise HydraException(f"{where}: must have finite ends and step, got range({start},{stop},{step})")
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
         few, many = "check its ends and its step", f"{MOST:,} are allowed; use a larger step or an interval"

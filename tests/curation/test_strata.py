@@ -25,7 +25,7 @@ def test_a_pattern_comes_before_the_folder() -> None:
 
 
 def test_priority_beyond_four_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"strata\.priorities\.a: must be a whole number from 1 to 4, got 5"):
+    with pytest.raises(ConfigError, match=r"strata\.priorities\.a: must be a whole number from 1 to 4 .*, got 5"):
         allocate([Stratum("a", 5, 10)], 5, Quotas())
 
 

@@ -124,8 +124,8 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
         name = typed.lstrip("+~")
         if any(_in_urls(value)):
             kind = f"{'password' if _IN_URL.search(value) else 'key'} in a URL"
-            other = "and name the variable in key_env (a service) or url_env (pgvector, for the whole URL); elsewhere"
-            raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}'"))
+            other = "and name the variable in key_env (a service); otherwise put the whole URL in a variable, and"
+            raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}' (pgvector: name it in url_env)"))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
             plain = item in ("", "null", "true", "false") or is_count(key, item) or _VARIABLES.fullmatch(item)

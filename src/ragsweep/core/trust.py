@@ -81,9 +81,13 @@ def check_target(target: object, where: str) -> None:
     if package == "ragsweep":
         raise ConfigError(f'{where}: "{target}" is not a built-in part{nearest(target.rpartition(".")[0], PARTS)}')
     raise ConfigError(
-        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts:'
-        f" export {TRUSTED}={','.join([*sorted(trusted_packages()), package])}"
+        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts: {trusting(package)}'
     )
+
+
+def trusting(package: str) -> str:
+    """Return the shell command that makes a further package trusted."""
+    return f"export {TRUSTED}={','.join([*sorted(trusted_packages()), package])}"
 
 
 def _may_be_built(part: type) -> bool:

@@ -32,7 +32,7 @@ class BettingRace:
         if the metric has no finite bounds, and for an invalid margin or level.
         """
         low, high = metric.bounds
-        if low is None or high is None or not math.isfinite(high - low):
+        if low is None or high is None or not 0 < high - low < math.inf:
             raise ConfigError(f"{WHERE}: {metric.name} has no bounds, so it cannot be raced; choose another objective")
         rule = Betting(self.margin, self.level, high - low, bool(metric.higher_is_better))
         try:

@@ -176,7 +176,7 @@ def _independence(subject: Subject) -> Measured:
         raise NotMeasured(NO_EMBEDDER)
     cosines = np.einsum("ij,ij->i", subject.questions, subject.passages)
     if np.isnan(cosines).all():
-        raise NotMeasured("no passage to compare with")
+        raise NotMeasured("no question has a passage to compare with; add evidence, and corpus=FOLDER")
     judged = [
         (one, f"similarity {cosine:.2f} to its passage" if cosine >= NEAR_COPY else "")
         for one, cosine in zip(subject.kept, cosines.tolist(), strict=True)
@@ -195,7 +195,7 @@ def _kinds(name: str) -> Measure:
             str(kind) for one in subject.answerable if (kind := value(one, "classification", name)) not in (None, "")
         )
         if not counts:
-            raise NotMeasured(f"no entry has classification.{name}")
+            raise NotMeasured(f"no answerable entry has classification.{name}; add it, or use profile=hand")
         return Measured(len(counts), ", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
 
     return measure

@@ -116,8 +116,8 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
         raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")
     if not margins:
         metric = (*objectives(found.result.run.config), "METRIC")[0]
-        way = f"set the largest acceptable loss, such as --unless-worse {metric}=.02"
-        raise ConfigError(f"--alias: {champion.uri} already has it; {way}")
+        way = f"to move it, set the largest acceptable loss against that version, such as --unless-worse {metric}=.02"
+        raise ConfigError(f"--alias: {champion.uri} already has this alias; {way}")
     try:
         baseline = find_run(path, before)
     except InputError:

@@ -84,7 +84,7 @@ def test_a_cutoff_that_was_not_measured_has_the_variation_of_its_family() -> Non
     assert all(0 < one.spreads[PARAMETER] <= one.spreads[METHOD] for one in MEASURED.values())
 
 
-@pytest.mark.parametrize(("questions", "clusters", "said"), [(200, 9, "10 source documents"), (20, 30, "at most")])
+@pytest.mark.parametrize(("questions", "clusters", "said"), [(200, 9, "at least 10, got 9"), (20, 30, "at most")])
 def test_sets_that_show_nothing_are_refused(questions: int, clusters: int, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_design(Design(questions, clusters))

@@ -15,7 +15,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
-from ragsweep.core.trust import TRUSTED, is_trusted
+from ragsweep.core.trust import is_trusted, trusting
 from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.systems.responses import Returned, to_response
@@ -54,8 +54,7 @@ class Python:
         if not is_trusted(module):
             package = module.partition(".")[0]
             raise ConfigError(
-                f'system.function: package "{package}" is not trusted; to call your own function set the environment'
-                f" variable {TRUSTED}={package}"
+                f'system.function: package "{package}" is not trusted; to call your own function: {trusting(package)}'
             )
         check_tags(self.thoughts, "system")
         check_at_least("system", 1, concurrency=self.concurrency)

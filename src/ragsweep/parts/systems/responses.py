@@ -15,7 +15,7 @@ from ragsweep.services.thoughts import TAGS, read_content, separate
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
-KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": ("number", int | float)}
+KINDS = {"ids": ("a text", str | int), "contexts": ("a text", str | int), "scores": ("a finite number", int | float)}
 """Each list that a system may return -> the type of its items, in words and in Python."""
 
 
@@ -57,7 +57,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
-            raise ValueError(f"the {name} are {values!r:.60}, not a list")
+            raise ValueError(f"the {name} are {values!r:.60}, not a list; return a list, or correct the path of {name}")
     shape = next((some for some in (found.contexts, found.ids) if some is not None), ())
     columns = {name: _flat(values or (), shape) for name, values in given.items()}
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
@@ -68,7 +68,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)
             if not isinstance(value, types) or isinstance(value, bool) or is_infinite:
-                raise ValueError(f"one of the {name} is {value!r:.60}, not a {kind}")
+                raise ValueError(f"one of the {name} is {value!r:.60}, not {kind}; correct it, or the path of {name}")
     return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
 
 

@@ -83,8 +83,8 @@ def check_design(design: Design) -> None:
     if design.clusters < FEWEST:
         option = "--clusters" if design.clusters < design.questions else "--questions"
         raise ConfigError(
-            f"{option}: at least {FEWEST} source documents, with at least one question each, are needed to show any"
-            f" difference, got {design.clusters:,}"
+            f"{option}: must be at least {FEWEST}, got {design.clusters:,}: fewer source documents, with at least one"
+            " question each, cannot show any difference"
         )
 
 
