@@ -74,9 +74,7 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     assert ship([f"{swept}#2", *guarded]) in (1, 3)
     assert "champion stays at models:/handbook/1" in capsys.readouterr().out
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
-    with pytest.raises(
-        ConfigError, match=r"set the largest acceptable loss, .*, such as --unless-worse context_ndcg=\.02"
-    ):
+    with pytest.raises(ConfigError, match=r"already has this alias; .* --unless-worse context_ndcg=\.02"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
     client.set_registered_model_alias("handbook", "own", client.create_model_version("handbook", "file:///x").version)
