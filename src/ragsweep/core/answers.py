@@ -41,11 +41,11 @@ class Usage(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Output of a generator for one request, or the reason why the generator failed.
+    """Output of a generator, query writer or external system for one request, or the reason why it failed.
 
     ``failed`` is the reason (such as those in missing.py), empty on success; a failed answer is never stored.
-    ``abstained`` is true if the generator declined to answer: without context, below a threshold, or with a refusal
-    phrase of its prompt.
+    ``abstained`` is true if the generator declined to answer: it had no context, its confidence was below a threshold,
+    or its reply was a refusal phrase of its prompt.
     """
 
     text: str = ""

@@ -31,9 +31,9 @@ class Builder:
     def build(self, node: Any, where: str) -> BuiltPart:
         """Build the part that ``node``, the value of the key ``where``, describes; parts inside it are built first.
 
-        Raises ConfigError, with the key, if ``node`` is not a part, if its class is not trusted or does not exist, if a
-        key is missing or unknown, or if a value has the wrong type or is rejected by the constructor or by `check()`.
-        Any other RagsweepError of the constructor or of `check()` keeps its type.
+        Raises ConfigError, whose message names the key, if ``node`` is not a part, if its class is not trusted or does
+        not exist, if a key is missing or unknown, or if a value has the wrong type or is rejected by the constructor,
+        `check()` or `fingerprint()`. Any other RagsweepError of these three keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -74,7 +74,10 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError, with the missing members of the closest protocol, if a part satisfies no protocol."""
+    """Raise ConfigError if a part satisfies none of the protocols.
+
+    The message lists the members that the part lacks of the closest protocol.
+    """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
     if lacking[nearest_one]:
@@ -112,12 +115,12 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 
 
 def _with_key(message: str, made: type, where: str) -> str:
-    """Return a message of a part with the part's own key.
+    """Return a message of a part with the part's own key, ``where``.
 
-    A class names its parameters by its usual key, which is replaced: ``retriever.k1`` becomes, for a leg,
-    ``retriever.legs.bm25.k1``. The usual key stays where ``where`` ends with it: ``retriever.embedder`` is interpolated
-    from the key ``embedder``, which the user sets. No key ``index`` exists, so ``index`` is always replaced. Any other
-    message gets the part's key as a prefix, unless it begins with that key.
+    A class names its parameters by its usual key. That key is replaced: for a leg, ``retriever.k1`` becomes
+    ``retriever.legs.bm25.k1``. It is kept if ``where`` ends with it: ``retriever.embedder`` is interpolated from the
+    key ``embedder``, which the user sets. The exception is ``index``, which is always replaced, because it is not a key
+    of its own. A message in which nothing is replaced gets the part's key as a prefix, unless it begins with that key.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in _parameters(made)
@@ -185,7 +188,10 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value matches a hint: a plain type, Literal, mapping, part or union. Others match any value."""
+    """Return whether a value matches a hint: a plain type, Literal, mapping, part or union.
+
+    Every value matches any other kind of hint.
+    """
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))

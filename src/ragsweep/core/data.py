@@ -96,13 +96,13 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The reference answers; if there are none, the keywords as one answer; empty without keywords."""
+        """The reference answers, else the keywords as one answer; empty if there are neither."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
 @dataclass(frozen=True)
 class GoldenSet:
-    """The questions of one evaluation, and the counts of omitted ones by reason."""
+    """The questions of one evaluation; ``left_out`` maps each reason to the number of questions or labels omitted."""
 
     questions: tuple[Question, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -110,9 +110,9 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the questions without their expectations and notes.
+        """The hash of the questions, except their notes and what `expectations` hashes, and of ``repeated_passages``.
 
-        Weights are hashed as shares of their sum, to nine digits, unless all are equal.
+        Weights are hashed as shares of their sum, to nine digits; equal weights are not hashed.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -132,7 +132,7 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """The hash of what few metrics read: distractors, expected sections and expected counts."""
+        """The hash of what only a few metrics read: distractors, expected sections and expected counts."""
         counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
         return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
@@ -149,7 +149,7 @@ def effective_number(weights: Sequence[float]) -> float:
 
 
 def describe_weights(weights: Sequence[float]) -> str:
-    """Describe the effective number of weighted questions: ``180 questions count as 96``."""
+    """Describe the effective number of weighted questions: ``weighted: 180 questions count as 96``."""
     return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
 
 
@@ -270,9 +270,9 @@ class EvaluationView:
     """Input of a metric: one config's rankings, the evidence that they cover, and its answers, for all questions.
 
     Evidence arrays run over the relevant pieces of evidence (grade > 0) of all questions. ``first_rank`` is the first
-    rank, from 1, whose chunk covers the piece; 0 if no chunk does. ``credited_rank`` differs from ``first_rank`` only
-    where one chunk covers several pieces: the pieces are credited to this rank and the following ones, one per rank, so
-    that no ranking beats the ideal one.
+    rank, from 1, whose chunk covers the piece; 0 if no chunk does. ``credited_rank`` is the same, unless one chunk
+    covers several pieces of a question: these are credited to its rank and the following ones, one per rank, which may
+    push later pieces down. So no ranking beats the ideal one (see ``evidence.credit``).
     """
 
     questions: Sequence[Question]

@@ -36,9 +36,11 @@ class TrackingError(RagsweepError):
 
 
 def describe_fault(fault: BaseException) -> str:
-    """Describe an exception by its name and message; an unexpected one on one line, with its place in the code.
+    """Describe an exception by its name and message.
 
-    ``KeyError: 'x' (my_parts.py:12)``: the place is the last executed line, if possible outside Python and libraries.
+    An exception other than a RagsweepError is described on one line, with its place in the code:
+    ``KeyError: 'x' (my_parts.py:12)``. The place is the last line executed outside Python and installed packages
+    (except ragsweep) or, if there is none, the last line executed.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -51,7 +53,7 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """All faults of an input, to be raised in one message, and notes on how its files were read.
+    """The faults of an input, to be raised in one message, and notes on how its files were read.
 
     Args:
         encoding: Encoding of text files without a byte order mark; None: UTF-8, or the one that an HTML page
@@ -87,7 +89,7 @@ class Faults:
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError with all faults, if any."""
+        """Raise one InputError that lists the first ``SHOWN`` faults and counts the rest; return if there are none."""
         if not self.found:
             return
         shown = self.found[:SHOWN]

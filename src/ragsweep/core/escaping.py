@@ -18,12 +18,15 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Write control and direction characters as JSON does (``\u001b``), so that a terminal does not execute them."""
+    r"""Write control and direction characters as JSON does (``\u001b``), so that a terminal does not execute them.
+
+    Tabs and line feeds are kept.
+    """
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """Make program output safe for a terminal: drop styles, escape control characters except carriage returns."""
+    """Make program output safe for a terminal: drop styles, and escape like `visible`, but keep carriage returns."""
     return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
 
 

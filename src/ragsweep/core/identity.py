@@ -55,7 +55,7 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part, or a part among its parameters, runs a model or calls one by name."""
+        """Whether the part, or a part that is itself the value of a parameter, runs a model or calls one by name."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
@@ -83,7 +83,10 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a part's method that raises ConfigError if its service's key is not set; None if the part has none."""
+    """Return a part's method ``check_key``; None if it has no such method.
+
+    The method raises ConfigError if the key of the service that the part calls is not set.
+    """
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -136,7 +139,7 @@ class Node:
     ``cacheable`` flags the rows of such a value that may be stored (rows,): a failed row is only returned, and the next
     process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node without
     ``failed`` fails as a whole. ``input_rows`` is set if an input has other rows than this node: it maps rows of this
-    node to rows of the input, or returns None if the latter are unknown before they are computed.
+    node to rows of the input, or returns None if the input's rows are known only once this node is computed.
     """
 
     stage: str

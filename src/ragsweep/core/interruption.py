@@ -23,7 +23,10 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except those that are ignored."""
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except those that the process ignores.
+
+    It is raised again every ``AGAIN`` seconds until `stop_raising` is called.
+    """
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -41,7 +44,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop raising Interrupted again; to be called after the exception has been caught."""
+    """Stop the repetition of Interrupted; to be called after the exception has been caught."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -66,8 +66,8 @@ class Metric(HasTraits, Protocol):
     "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute:
     "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
     approximate one), "output" (read from the answer). A metric of answers must name "answer". ``quantile`` is None for
-    a mean. ``bounds`` are the lowest and the highest possible value; if a bound is None, failed questions have no worst
-    or no best case.
+    a mean. ``bounds`` are the lowest and the highest possible value, each None if there is no limit; then the worst or
+    the best case of failed questions is unknown.
     """
 
     @property

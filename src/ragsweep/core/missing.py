@@ -141,7 +141,10 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else NaN, with the reason EXACT unless one is given."""
+    """Return the scores if an approximate index was searched; else every score is NaN.
+
+    Its reason is the one in ``scores`` or, if that is empty, EXACT.
+    """
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)

@@ -45,7 +45,10 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Read the results from a flat table; raises ValueError, KeyError or TypeError if it has another format."""
+    """Read the results from a flat table.
+
+    A table of another format raises ValueError, KeyError, TypeError or AttributeError.
+    """
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:

@@ -21,7 +21,8 @@ class Summary:
     ``n_failed`` could not be measured; ``reasons`` counts the questions without a score by reason. ``coverage`` is
     ``n_scored`` divided by the number of questions that would have a score if nothing had failed; that number assumes
     that the metric applies to the same share of the unanswered questions as of the others. ``low_bound`` and
-    ``high_bound`` are the value if every failed measurement had given the metric's lowest, or highest, value.
+    ``high_bound`` are the value if every failed measurement had given the metric's lowest, or highest, value; NaN if
+    something failed and the metric has no such value, or is a quantile.
     """
 
     name: str
@@ -115,8 +116,9 @@ class Run:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """Empty without a race, else "asked" and "of": numbers of questions. If the race dropped the config, also "rule",
-    its "guarantee", and "ahead", the least lead of the best config (NaN if the rule gives none)."""
+    """Empty without a race, else "asked" and "of": the number of questions evaluated, and of all questions. If the race
+    dropped the config, also "rule", its "guarantee", and "ahead", the least lead of the best config (NaN if the rule
+    gives none)."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,10 @@ class Result:
 class Artifacts:
     """The data of one evaluation for the tracker only; unused by the ledger and comparisons.
 
-    Each mapping is from a ranking's address to a TREC text, which may be generated lazily: ``rankings`` has run files
-    and ``qrels`` their relevance labels, by chunk; the other two have the same by evidence (see ``trec_texts``).
-    ``traces`` has one trace per question (see ``question_traces``).
+    Each of the four mappings leads from a ranking's address to a TREC text, which may be generated lazily. The run
+    files in ``rankings`` rank chunks, and ``qrels`` has their relevance labels; ``evidence_runs`` and
+    ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has one trace per selected
+    question (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -222,7 +225,7 @@ def judged_metrics(result: Result) -> tuple[str, ...]:
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
     """List the metrics of the key ``objective``, by priority; empty without this key.
 
-    Raises ConfigError for a value that is neither a name nor a list of different names.
+    Raises ConfigError for a value that is neither a name nor a non-empty list of different names.
     """
     value = config.get("objective")
     if value is None:
@@ -242,10 +245,10 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """List the summaries, of metrics that decide or are shown, whose coverage is below ``least``.
+    """List the summaries with a coverage below ``least``, among the metrics that decide or are shown.
 
     These metrics are those of ``shown_metrics``, the ``further`` ones (with a target, or judged), and those named in
-    ``constraints``; if none of them was measured, all metrics.
+    ``constraints``. If none of them was measured, all metrics are examined.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())

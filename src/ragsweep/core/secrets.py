@@ -4,8 +4,9 @@ A value is secret if its key in a config, or the name of its environment variabl
 ``passwd``, ``credentials``), or if a config reads it from any variable (``${oc.env:NAME}``). A secret is masked
 wherever it is written, in any encoding, with exceptions that keep texts readable:
 
-- a value with a secret's name that a config contains or reads: true, false, null and values of fewer than 4 characters
-are masked only under their key, and values of 4 to 7 characters only as whole words
+- a value under a secret's name in a config, or of a variable with a secret's name that a config reads: true, false,
+null and values of fewer than 4 characters are masked only under their key, and values of 4 to 7 characters only as
+whole words
 - a variable with a secret's name that no config reads: values of fewer than 8 characters are not masked
 - any other variable that a config reads: values of fewer than 8 characters, numbers, and paths whose first folder
 exists are not masked; under ``hydra.``, ``store.`` and ``tracking.`` only the passwords in URLs are masked
@@ -49,7 +50,7 @@ _COUNT = re.compile(r"[\d_.,]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_URL = re.compile(r"(://(?:[^/\s:@'\"]*:|(?=[^/\s:@'\"]{16})))([^@/\s'\"]+)@")
-"""The password of a URL, or a user name without a password that is long enough to be a token."""
+"""The password of a URL; if it has none, the user name, provided that it is long enough to be a token."""
 
 _QUERY = re.compile(r"(?<=://)[^\s'\"<>?]{1,2000}\?[^\s'\"<>]+")
 """A URL with a query, without its scheme."""
@@ -135,7 +136,11 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in a text's URLs: passwords, and the values of query parameters with a secret's name."""
+    """Yield the secrets in a text's URLs.
+
+    These are passwords, user names that may be tokens, and the values of query parameters that name a secret or a
+    signature.
+    """
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))

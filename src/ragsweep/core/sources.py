@@ -40,7 +40,10 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file in the folder of its top package, ``home``, without importing it; None if there is none."""
+    """Find a module's file without importing it; None if there is none.
+
+    ``home`` is the folder that contains the module's top package.
+    """
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None

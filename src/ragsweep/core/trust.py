@@ -35,7 +35,8 @@ def find_class(target: str, where: str) -> type:
     """Import the class ``target``, which a config names at the key ``where``.
 
     Trust is checked on the name before the import and on the class after it, since a module also exposes its imports.
-    Raises ConfigError, with the key, for a class that is not trusted, does not exist or cannot be imported.
+    Raises ConfigError, whose message names the key, for a class that is not trusted, does not exist or cannot be
+    imported.
     """
     check_target(target, f"{where}._target_")
     module_name, _, name = target.rpartition(".")

@@ -81,7 +81,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts the result into searched chunks."""
+    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts the result into chunks to search."""
 
     @property
     def parent(self) -> Chunker:
@@ -136,13 +136,16 @@ class CountingRetriever(TextRetriever, Protocol):
     """A retriever that counts words in independent shards of chunks, in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks, of which it gets the lengths in characters, into shards to be counted separately."""
+        """Divide chunks into shards to be counted separately; ``lengths`` are the chunks' lengths in characters."""
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Count the words of some chunks."""
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the numbered counts of all shards, in any order, into the index of all chunks."""
+        """Merge the counts of all shards into the index of all chunks.
+
+        Each count comes with the number of its shard; the shards come in any order.
+        """
 
 
 @runtime_checkable
@@ -197,7 +200,7 @@ class ReadingReranker(Reranker, Protocol):
         """Read chunks; the result for each is independent of the others."""
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs of a question and the position of a chunk in ``chunks``."""
+        """Score pairs (question, position in ``chunks``); higher is better."""
 
 
 class Generator(HasTraits, Protocol):
@@ -247,7 +250,7 @@ class OutputReader(HasTraits, Protocol):
     """Read the text of an answer as the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
-        """Return the output; raise ValueError, with the reason, if the text is not valid."""
+        """Return the output; raise ValueError, whose message is the reason, if the text is not valid."""
 
 
 class System(HasTraits, Protocol):

@@ -38,9 +38,10 @@ Kind = Literal["word", "token", "term", "search", "letter", "run", "character", 
 
 @cache
 def _marks() -> str:
-    """Return the characters, for a regex class, that attach to the previous one: marks, vowel and final jamo, U+00AD.
+    """Return the characters that attach to the previous one, for a regex class.
 
-    Marks of rare scripts beyond U+FFFF are excluded: ``re`` tests those one by one.
+    These are marks, the vowels and finals of Hangul, and the soft hyphen (U+00AD). Marks of rare scripts beyond U+FFFF
+    are excluded: ``re`` tests those one by one.
     """
     marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return "".join(marks) + "\u1160-\u11ff\u00ad\U000e0100-\U000e01ef"
@@ -53,8 +54,8 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
     characters are paired; search: a term of at least two characters, or one syllabic character; letter: one character
     of a word, if it is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
-    the smallest unit of a quote, one unspaced character or a run of others without white space; unspaced: one unspaced
-    character.
+    the smallest unit of a quote, either one unspaced character or a run of other characters without white space;
+    unspaced: one unspaced character.
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"

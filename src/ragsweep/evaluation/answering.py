@@ -34,7 +34,7 @@ KEPT_WITHIN = 1.0
 
 
 class QuestionKey(str):
-    """The identity of a question in one config: the inputs of its answer other than the config.
+    """The identity of a question in one config: all that its answer and verdicts depend on, except the config.
 
     As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set, ``searched``
     from the router (without one, from the golden set); only judges use ``reference``; ``query`` is empty if it would be
@@ -161,7 +161,10 @@ class ResultCollector:
         self._kept = time.monotonic()
 
     def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Accept the result of the row at index ``number``; raise AssertionError if the row has one or is unknown."""
+        """Accept the result of the row at index ``number``.
+
+        Raises AssertionError if the row is unknown, or already has a result.
+        """
         assert 0 <= number < len(self._rows), f"there is no request {number}"
         assert number not in self._results, f"request {number} was answered twice"
         self._results[number] = item

@@ -58,7 +58,7 @@ def build_graph(
     """Build the graph of a config over a corpus.
 
     ``exact``: also search exactly where indexes are approximate; ``excluded``: excluded documents by search text.
-    Raises ConfigError, with the key, for incompatible parts.
+    Raises ConfigError, whose message names the key, for incompatible parts.
     """
     chunker, retriever, reranker = (
         checked_part(builder, plain, group) for group in ("chunker", "retriever", "reranker")

@@ -46,7 +46,7 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the share of the most frequent language, of the texts with a detected one, is below ``MIXED``."""
+        """Whether the most frequent language has less than the share ``MIXED`` of texts with a detected language."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 
@@ -113,7 +113,7 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
-    """Return the lines (label, text) that a plan shows for corpora not only in English, and for unsuitable settings.
+    """Return the lines (label, text) that a plan shows for unsuitable settings, and for corpora not only in English.
 
     ``build`` builds the part of a config node at a key. A config with an external system has no lines, because the
     system reads the corpus itself.
@@ -136,7 +136,7 @@ def _shares(found: SampledLanguage) -> str:
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield notes on questions and parts in a language other than the corpus's; those on parts name an override."""
+    """Yield notes on questions and parts whose language is not the corpus's; a note on a part names an override."""
     named = language.capitalize()
     asked = sample_language([question.text for question in experiment.dataset.golden.questions])
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:

@@ -70,7 +70,10 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Average the usage of stored rows of the same spec, else of the same class and model; None without any."""
+        """Average the usage of stored rows of the same spec, else of the same class and model.
+
+        Returns None if no such rows are stored.
+        """
         address = stage.node.address
         if address not in self._measurements:
             own = _own_estimate(stage, RequestSize())
@@ -104,7 +107,10 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return the tokens of an answer: the measured mean, else the limit; 0 without answers, NaN if unknown."""
+        """Return the tokens of an answer: the measured mean, else the part's own estimate.
+
+        Returns 0 if the config has no answers, and NaN if the number is unknown.
+        """
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())

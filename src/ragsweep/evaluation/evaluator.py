@@ -66,7 +66,7 @@ from ragsweep.stats.summaries import collect_scores
 
 
 class Covered(NamedTuple):
-    """Data shared by configs with one chunking: the names of its chunks, and the evidence that they cover."""
+    """Data shared by configs with the same chunking: the names of its chunks, and the evidence that they cover."""
 
     names: ChunkNames
     coverage: Coverage
@@ -251,7 +251,10 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return each index's size in bytes and its build time in seconds, in this run or before; NaN if unknown."""
+        """Return the size of each index in bytes, and the seconds that its build took; NaN if unknown.
+
+        An index may have been built in an earlier run.
+        """
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":

@@ -194,9 +194,10 @@ def count_tokens(chunks: Chunks) -> Numbers:
 def _mark(
     chunks: Chunks, question: Numbers, touches: Overlaps, whole: NDArray[np.bool_], counts: Numbers
 ) -> EvidenceTokens:
-    """Count, for every question and chunk, the tokens inside any of the question's evidence, each once.
+    """Count, for every question and every chunk that overlaps its evidence, the chunk's tokens inside the evidence.
 
-    ``question`` and ``whole`` are (touches,). Only the texts of documents with anchors are read.
+    A token inside several pieces of evidence is counted once. ``question`` and ``whole`` are (touches,). Only the texts
+    of documents with anchors are read.
     """
     first, last = np.zeros_like(touches.chunk), np.where(whole, counts[touches.chunk], 0)
     anchored = np.flatnonzero(~whole)

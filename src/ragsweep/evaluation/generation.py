@@ -93,7 +93,7 @@ class Context:
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
-        """Assemble the passages that generator and judges read for each question.
+        """Assemble the passages that the generator and the judges read for each question.
 
         A question that is not searched has no passages. A question whose search failed has the reason instead.
         """
@@ -145,7 +145,7 @@ class Answering:
 
     @cached_property
     def answer(self) -> Node | None:
-        """The node of this config's answers, by question; None if it has none."""
+        """The node of this config's answers, by question; None if the config has no answers."""
         generate = self.generate
         if generate is None:
             return self.system_answer
@@ -170,7 +170,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions after the first answers, with the verdicts that read answers; empty without any."""
+        """Build the repetitions after the first answers, with the verdicts that read answers; there may be none."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()

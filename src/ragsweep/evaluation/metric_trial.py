@@ -30,7 +30,7 @@ EXCERPT = 2000
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question, perfectly retrieved and answered, and return the error of each failing metric, by name.
+    """Score one question that is perfectly retrieved and answered; return the errors of failing metrics, by name.
 
     No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers or
     routes. Built-in metrics are not tried.
@@ -47,7 +47,7 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
 
 
 def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
-    """Make a view of one question over excerpts of its evidence documents."""
+    """Make a view of one question over excerpts of its evidence documents or, without evidence, of one document."""
     questions, documents = dataset.golden.questions, dataset.corpus
     question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
     texts = _excerpts(question, documents) or {documents.ids[0]: documents.texts[0][:EXCERPT]}

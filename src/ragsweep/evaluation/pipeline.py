@@ -275,7 +275,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Reorder the first candidates by the reranker's scores; return ``first`` itself without candidates."""
+        """Reorder the first candidates by the reranker's scores; return ``first`` itself if the reranker reads none."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first

@@ -19,7 +19,7 @@ from ragsweep.stats.intervals import quantile
 def probe_stages(
     executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
 ) -> dict[str, Probes]:
-    """Return the probes of each stage, which are stored, and made again if they are stale.
+    """Return the probes of each stage: stored ones, or new ones where these are missing or stale.
 
     Probes that were all made after ``since`` (seconds since the epoch), or that call a service, are never repeated. Any
     others are repeated if ``again`` is set, or if the machine was busy then and is idle now.

@@ -121,7 +121,10 @@ class QuestionTable:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of the question table that do not depend on the config, except that ``query`` may be written."""
+        """The columns of the question table that are the same for every config.
+
+        The exception is ``query``, which has the written queries if the config has a query writer.
+        """
         needed = [question.needs_retrieval for question in self.questions]
         fields = [dict(question.fields) for question in self.questions]
         references = ["\n".join(question.references) for question in self.questions]
@@ -158,7 +161,7 @@ class QuestionTable:
 
 
 tabulate = memoize_by_identity(QuestionTable)
-"""Return the table of these questions; the same arguments return the same object."""
+"""Return the table of these questions; the same arguments return the same object while it is cached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +224,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
-    """Raise InputError for labels with the name of a metric or of a fixed column."""
+    """Raise InputError for labels that have the same name as a metric or a fixed column."""
     faults = Faults()
     first = {label: question.where for question in reversed(table.questions) for label in question.labels}
     for label, where in first.items():

@@ -37,7 +37,10 @@ def step_node(
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Make the node that removes each search text's excluded documents; return ``found`` itself if there are none."""
+    """Make the node that removes documents from rankings; return ``found`` itself if there are none to remove.
+
+    ``excluded``: search text -> the ids of the documents to remove from its ranking.
+    """
     if not excluded:
         return found
 

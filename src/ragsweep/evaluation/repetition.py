@@ -53,8 +53,8 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is a failed repetition's, if any, else that of the first one.
-    Metrics of latency or exact search, and quantiles, use only the first answers.
+    If no repetition of a question has a score, the reason is that of the first failed repetition or, if none failed, of
+    the first repetition. Metrics of latency or exact search, and quantiles, use only the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:

@@ -29,7 +29,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views``: one per repetition of the answers; ``lost``: metric -> number of questions with a failed repetition.
+    ``views``: one per repetition of the answers; ``lost``: as in ``RepeatedScores``.
     """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
@@ -117,7 +117,10 @@ def cut_share(embeddings: Embeddings) -> float:
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum the usage and cost of the original calls by stage; a result shared by several questions counts once."""
+    """Sum the usage and cost of the original calls by stage.
+
+    The results of questions with the same key in ``table.judged`` count once, because these questions share them.
+    """
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
         items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]

@@ -68,8 +68,8 @@ _log = logging.getLogger(__name__)
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
     """Score every question; if the metric raises, or returns invalid scores, each score is NaN with the reason.
 
-    Raises RagsweepError if the metric raised it, because it would recur in every config, and any exception after the
-    deadline.
+    The metric's RagsweepError is raised, because it would recur in every config, and so is any exception after the
+    deadline. The scores of built-in metrics are not checked.
     """
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
@@ -78,7 +78,8 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """Score every question; if the metric raises or returns invalid scores, return the exception and its place as text.
 
-    Raises the metric's RagsweepError, and any exception after the deadline.
+    Raises the metric's RagsweepError, and any exception after the deadline. The scores of built-in metrics are not
+    checked.
     """
     try:
         scores = metric.score(view)

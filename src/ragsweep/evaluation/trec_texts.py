@@ -77,7 +77,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
     Each line represents a rank: ``evidence:N`` if our metrics credit the question's N-th piece of evidence there, else
     ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore,
-    has the rank of the covering chunk: several pieces of evidence in one chunk are credited at one rank each. With a
+    has the rank of the covering chunk: several pieces of evidence in one chunk are credited at successive ranks. With a
     token budget, evidence counts as found only in chunks within the budget. Questions without evidence, or whose search
     failed, are omitted.
     """

@@ -52,7 +52,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 def read_folder(
     root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
 ) -> tuple[Corpus, tuple[str, ...]]:
-    """Read all pages in a folder and its subfolders; their ids are their relative paths, unreadable pages are faults.
+    """Read all pages in a folder and its subfolders; ids are relative paths, and unreadable pages are faults.
 
     ``exclude``: patterns of ids to skip, where ``*`` also matches slashes. Faults suggest ``dataset.exclude`` only if
     the user can set it: not if ``exclude`` is None, or comes from another config (``configured=False``). Also returns

@@ -240,7 +240,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes on weights, statuses, missing reference answers, scripts without spaces, and blank questions."""
+    """Return notes on keywords in place of references, weights, statuses, unspaced scripts, and blank questions."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"no reference answer: {counted(keywords, 'question')}; keywords are used instead"] if keywords else []

@@ -16,11 +16,11 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from the fields ``question_id``, ``metric``, ``column``, ``run``, ``answer`` of tables or JSON lines.
+    """Read labels from a table or JSON lines with the fields ``question_id``, ``metric`` and ``column``.
 
-    Run and answer are optional. The value in ``column`` is a number, or a text that spells one; true and yes are 1,
-    false and no are 0. Raises InputError for an unreadable or empty file, and a single one for all unusable and
-    repeated rows.
+    The fields ``run`` and ``answer`` are optional. The value in ``column`` is a number, or a text that spells one; true
+    and yes are 1, false and no are 0. Raises InputError for an unreadable or empty file; unusable and repeated rows are
+    raised together in one InputError.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -48,7 +48,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 
 
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise InputError, with the lines, for labels outside the bounds (lowest, highest) of their metric.
+    """Raise InputError, whose message names the lines, for labels outside the bounds (lowest, highest) of their metric.
 
     If all labels of a metric are 0 or 1, they mean wrong and right, and the metric's bounds do not apply.
     """

@@ -26,7 +26,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """The judgement of a span: a grade above 0 means relevant, ``whole`` that it concerns the whole document."""
+    """The judgement of a span: a ``grade`` above 0 means relevant; ``whole``: the label is of the whole document."""
 
     place: DocumentSpan
     grade: float
@@ -101,11 +101,11 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the lowest and highest nDCG difference, candidate minus baseline, over all grades of the unjudged chunks.
+    """Return the lowest and highest nDCG difference, candidate minus baseline, that the unjudged chunks allow.
 
-    Each unjudged chunk is irrelevant or has grade 1. Every possible number of relevant chunks is tried. The number
-    determines the ideal ranking; each relevant chunk adds a term to the difference, which is lowest if the smallest
-    terms are added.
+    Each unjudged chunk is assumed to be irrelevant or to have grade 1. Every possible number of relevant ones is tried:
+    the number determines the ideal ranking, and each relevant chunk adds a term to the difference. So for each number,
+    the difference is lowest if the smallest terms are added.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -120,7 +120,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move what follows an element with an omitted end tag out of the element, in which html.parser nests it."""
+    """If an element's end tag is omitted, html.parser nests what follows inside it: move that after the element."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]

@@ -19,7 +19,7 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Minimum questions of a golden set for a holdout, which in a smaller set would detect only differences above .12."""
+"""Minimum questions of a golden set for a holdout: that of a smaller set would detect only differences above .12."""
 
 SALT = "ragsweep.partition/1"
 """Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second
@@ -48,10 +48,10 @@ def check(given: object, searching: bool) -> None:
 
 
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
-    """Choose a config's partition: ``given`` if configured, else tune for a search of enough questions, else all.
+    """Choose a config's partition: ``given`` if configured, else tune for a search over enough questions, else all.
 
-    ``questions``: the size of the golden set; ``searching``: earlier results determine which configs are tried next.
-    Raises ConfigError as ``check`` does.
+    ``questions``: the size of the golden set; ``searching``: whether earlier results determine which configs are tried
+    next. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     if given is not None or not searching:
@@ -124,7 +124,7 @@ def digest(questions: Sequence[Question]) -> str:
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by the category and kind of most of their questions; merge small strata.
+    """Group the clusters by the most frequent category and kind of their questions; merge small strata.
 
     ``members`` maps clusters to their questions. Returns (category, kind) -> clusters; strata of fewer than SMALLEST
     questions become one, ("", "small").

@@ -31,7 +31,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades; ``lost``: question id -> number of its labels that were omitted by the grade None."""
+    """Labels with their grades; ``lost``: question id -> number of its labels omitted because their grade is None."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
@@ -47,7 +47,7 @@ class Grades:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Return self; raise ConfigError unless each grade is a number up to 1e9 or null. Call this before reading."""
+        """Return self; raise ConfigError unless each grade is null or from -1e9 to 1e9. Call this before reading."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):

@@ -163,7 +163,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 @dataclass(frozen=True)
 class Row:
-    """One JSON object, where ``null`` is a missing field; a field of the wrong type is added to the faults."""
+    """One JSON object, where a field that is ``null`` counts as missing; a field of the wrong type is a fault."""
 
     where: str
     values: Mapping[str, Any]

@@ -25,7 +25,8 @@ class Piece(NamedTuple):
 class Derived(NamedTuple):
     """A text derived from a source, with each piece's span in the source.
 
-    A piece as long as its span corresponds to the span character by character; any other piece, only as a whole.
+    If a piece is as long as its span, their characters correspond one to one; otherwise, the piece corresponds to the
+    span only as a whole.
     """
 
     text: str

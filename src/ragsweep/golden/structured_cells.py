@@ -1,4 +1,7 @@
-"""Read the value of a field: a text, a number, or a list or an object, which may be a text in JSON or Python syntax."""
+"""Read the value of a field: a text, a number, a list or an object.
+
+A list or an object may be given as a text in JSON or Python syntax.
+"""
 
 import ast
 import io
@@ -30,8 +33,8 @@ def decoded(value: Any) -> Any:
     """Parse a text that spells out a list or an object; return every other value unchanged.
 
     Sets, and tuples with a text or a structure, become lists. Raises ValueError for lists and objects nested deeper
-    than DEEPEST levels, and for a text that looks like one but cannot be parsed because it is cut off, is a numpy
-    array, or has two literals without a comma between them, which Python would join.
+    than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed: because it is cut off,
+    is a numpy array, or has two literals without a comma between them, which Python would join.
     """
     found = _decoded(value)
     if is_deep(found):
@@ -124,7 +127,10 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the single text of a value, "" if it has none; raises ValueError for several or any other structure."""
+    """Return the single text of a value, "" if it has none.
+
+    Raises ValueError for several texts, and as `plain_texts` does.
+    """
     texts = plain_texts(value)
     if len(texts) > 1:
         raise ValueError(f"has {len(texts)} texts where one is required; keep one")

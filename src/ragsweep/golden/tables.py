@@ -20,7 +20,7 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """Maps each ``known`` field of a table to a column: the one ``given`` for it in the config, else the field's name.
+    """Maps each ``known`` field of a table to a column: the ``given`` one, else the column with the field's name.
 
     ``needed`` and given fields must have a column. ``key`` is the config key of ``given``, or empty if there is none.
     Raises ConfigError for a given field that is not known.

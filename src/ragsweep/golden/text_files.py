@@ -51,7 +51,10 @@ def most_unzipped(size: int) -> int:
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in an encoding; raise ConfigError, naming ``key``, if Python lacks it."""
+    """Return an empty Faults for files in an encoding.
+
+    Raises ConfigError, whose message names ``key``, if Python lacks the encoding.
+    """
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
         raise ConfigError(f'{key}: "{encoding}" is not a text encoding; {way}')
@@ -115,8 +118,8 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
     """Return the whole text of a file with its original line ends; empty after a fault.
 
     ``declares``: the file is HTML, which may declare its encoding. The declaration is used if the file has no byte
-    order mark, ``faults`` has no encoding, and the bytes are not valid UTF-8 (as text in another encoding rarely is) or
-    contain ESC (as in ISO-2022).
+    order mark, ``faults`` has no encoding, Python knows the declared one, and the bytes are not valid UTF-8 or contain
+    ESC (as in ISO-2022). Text in another encoding is rarely valid UTF-8.
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)

@@ -29,7 +29,10 @@ class Topic(NamedTuple):
     texts: dict[str, list[str]]
 
     def text(self, field: str) -> str:
-        """Return the part of a topic with a name in FIELDS, or its number for any other name; empty if missing."""
+        """Return the part that ``field``, a key of FIELDS, names; for any other name, the topic's number.
+
+        Returns an empty text if the topic lacks it.
+        """
         found = (" ".join(self.texts.get(tag, [])) for tag in FIELDS.get(field, _NUMBER))
         return next(filter(None, (" ".join(_HEADING.sub("", text).split()) for text in found)), "")
 

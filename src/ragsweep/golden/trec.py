@@ -50,7 +50,7 @@ def write_qrels(qrels: Qrels) -> str:
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Return labels as qrels; a document's grade is the highest grade of its evidence."""
+    """Return labels as qrels; a document's grade is the highest grade of the question's evidence in it."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})
