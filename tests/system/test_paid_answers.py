@@ -19,7 +19,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import evaluate, read, write_dataset
+from support.commands import GOLDEN, evaluate, read, write_dataset
 
 
 @pytest.fixture
@@ -80,6 +80,13 @@ def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_
     second = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.timeout=7", "llm.concurrency=1"))
     assert len(server.log) == 4
     assert second.summaries.usage == first.summaries.usage  # what it cost when it was first made
+
+
+def test_an_answer_that_two_questions_share_is_counted_once(server: LlmServer, tmp_path: Path) -> None:
+    typed = overrides(server, tmp_path)
+    write_dataset(tmp_path, [*GOLDEN, GOLDEN[0] | {"id": "again", "references": ["on a mat"]}])
+    result = evaluate(session(tmp_path), *typed)
+    assert result.summaries.usage["generate"]["calls"] == len(server.log) == len(GOLDEN)
 
 
 def test_model_without_a_price_has_no_cost_and_is_complete_all_the_same(server: LlmServer, tmp_path: Path) -> None:

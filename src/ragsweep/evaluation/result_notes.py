@@ -11,6 +11,7 @@ import numpy as np
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Question, Turn, Usage
+from ragsweep.evaluation.answering import QuestionKey
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.repetition import lost_warning
@@ -119,18 +120,18 @@ def cut_share(embeddings: Embeddings) -> float:
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
     """Sum the usage and cost of the original calls by stage.
 
-    The results of questions with the same key in ``table.judged`` count once, because these questions share them.
+    A result that several questions share (by their key in ``table``) counts once.
     """
-    view, items = views[0], list[tuple[str, Sequence[Any]]]()
+    view, items = views[0], list[tuple[str, Sequence[QuestionKey], Sequence[Any]]]()
     for one in views:
-        items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
-        items += [("generate", one.answers.answers)] if one.answers else []
-    items += [("route", view.routes)] if view.routes else []
-    items += [("query", view.queries)] if view.queries else []
+        items += [("judge", table.judged, verdicts) for verdicts in _new_verdicts(table, views, one)]
+        items += [("generate", table.answered, one.answers.answers)] if one.answers else []
+    items += [("route", table.wordings, view.routes)] if view.routes else []
+    items += [("query", table.wordings, view.queries)] if view.queries else []
     usage: dict[str, dict[str, float]] = {}
-    for stage, rows in items:
+    for stage, keys, rows in items:
         total = usage.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
-        distinct = list(dict(zip(table.judged, rows, strict=True)).values())
+        distinct = list(dict(zip(keys, rows, strict=True)).values())
         for one in distinct:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
