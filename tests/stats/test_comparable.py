@@ -102,7 +102,7 @@ def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> No
     assert shared_metrics(both, None, ["m", "latency_p95_ms", "results", "gone"]) == ["m"]
     assert shared_metrics(both, ["latency_mean_ms"], ["m"]) == ["latency_mean_ms"]
     assert "quantile" in reason_incomparable(both, "latency_p95_ms")
-    assert "no better direction" in reason_incomparable(both, "results")
+    assert "neither higher nor lower values are better" in reason_incomparable(both, "results")
     assert "could be scored" in reason_incomparable([scored({"m": [float("nan")]})], "m")
     for wanted, fault in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
         with pytest.raises(ConfigError, match=fault):

@@ -222,7 +222,7 @@ def test_reason_is_given_where_nothing_is_compared() -> None:
     assert "only one config" in refused(one_metric("a", noisy(0.5)))
     assert "different questions" in refused(one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6), golden="h"))
     undirected = one_metric("a", noisy(0.4), direction=None), one_metric("b", noisy(0.6), direction=None)
-    assert refused(*undirected) == f"{METRIC} is not compared: it has no better direction"
+    assert refused(*undirected) == f"{METRIC} is not compared: neither higher nor lower values are better"
     first, second = noisy(0.4), noisy(0.4)
     first[:50] = second[50:] = math.nan
     assert "no question has a score" in refused(one_metric("a", first), one_metric("b", second))

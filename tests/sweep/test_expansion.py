@@ -57,9 +57,12 @@ def test_equal_sets_of_overrides_run_once() -> None:
 @pytest.mark.parametrize(
     ("cases", "message"),
     [
-        ("a=1", "hydra.sweeper.cases: must be null or a list of cases, got 'a=1'; write each case as a list"),
-        ([], "hydra.sweeper.cases: must be null or a list of cases, got []"),
-        ({"a": 1}, "hydra.sweeper.cases: must be null or a list of cases"),
+        (
+            "a=1",
+            "hydra.sweeper.cases: must be null or a list of at least one case, got 'a=1'; write each case as a list",
+        ),
+        ([], "hydra.sweeper.cases: must be null or a list of at least one case, got []"),
+        ({"a": 1}, "hydra.sweeper.cases: must be null or a list of at least one case"),
         ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, got 'b=2'; write [\"b=2\"]"),
         ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, got {'b': 2}; write [\"b=2\"]"),
         ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or remove the case"),

@@ -51,10 +51,10 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements about answers; nothing without answers.
+    """Yield statements about answers and searches.
 
-    The statements describe thoughts and the effect of context; for a single config, also outcomes, abstention and
-    search.
+    The statements describe thoughts and the effect of context. For a single config they also describe outcomes and
+    abstention and, even without answers, which questions were searched.
     """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):

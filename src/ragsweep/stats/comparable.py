@@ -222,7 +222,7 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
     """Return why configs cannot be compared by a metric that all of them have; "" if they can."""
     summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
-        return "has no better direction, so no config is better by it"
+        return "ranks no configs, because neither higher nor lower values are better"
     for result in results:
         if reason := _unscored(result, metric):
             return reason

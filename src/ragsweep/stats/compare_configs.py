@@ -194,7 +194,7 @@ def _reason_incomparable(results: Sequence[Result]) -> str:
 def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
     """Return why configs cannot be compared by a metric; "" if they can."""
     if results[0].summaries.metrics[metric].higher_is_better is None:
-        return "it has no better direction"
+        return "neither higher nor lower values are better"
     if not all(is_mean(result, metric) for result in results):
         return "it is not a mean over questions"
     if sum(is_scored(result, metric) for result in results) < 2:

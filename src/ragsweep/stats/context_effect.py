@@ -106,7 +106,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     if name not in metrics and any("answer" in metric.needs for metric in metrics.values()):
         raise ConfigError(f'success.metric: no metric "{name}"{nearest(str(name), metrics)}')
     if name in metrics and metrics[name].higher_is_better is None:
-        raise ConfigError(f"success.metric: {name} has no better direction; name another metric")
+        raise ConfigError(f"success.metric: neither higher nor lower values of {name} are better; name another metric")
     return {"metric": name, **known}
 
 

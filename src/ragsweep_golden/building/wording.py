@@ -51,7 +51,10 @@ def words_inside(sentences: Iterable[str]) -> frozenset[str]:
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Lower the first letter of a text if its first word is a determiner or, by ``words_inside``, a common word."""
+    """Lowercase the first letter of a text if its first word is a determiner, a common word or a plural noun.
+
+    A word is common if ``inside`` (see ``words_inside``) has it in lower case.
+    """
     first = re.match(r"\w+", text)
     word = first[0] if first else ""
     lower = word.lower()

@@ -53,7 +53,7 @@ def test_the_better_side_follows_the_metric() -> None:
 def test_what_cannot_be_compared_is_refused_with_the_way_out() -> None:
     with pytest.raises(InputError, match=r'a: no metric "mmr" was measured.*mrr'):
         score_matrix([result("a", {"x": 0.1})], "mmr")
-    with pytest.raises(InputError, match="no better direction"):
+    with pytest.raises(InputError, match="neither higher nor lower values are better"):
         score_matrix([result("a", {"x": 0.1}, higher=None)], "mrr")
 
 

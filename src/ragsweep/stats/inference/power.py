@@ -118,7 +118,8 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
-    The level is above .95, because all intervals hold together: the more there are, the larger a difference must be.
+    With several intervals the level is above .95, because all must hold at once: the more there are, the larger a
+    difference must be to be shown.
     """
     if not differences.critical > 0:
         return LEVEL

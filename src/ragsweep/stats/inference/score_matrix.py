@@ -70,7 +70,9 @@ def _check(result: Result, metric: str) -> None:
     if metric not in result.summaries.metrics:
         raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
     if result.summaries.metrics[metric].higher_is_better is None:
-        raise InputError(f"{metric}: has no better direction, so no config is better by it; choose another metric")
+        raise InputError(
+            f"{metric}: neither higher nor lower values are better, so it ranks no configs; choose another metric"
+        )
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:

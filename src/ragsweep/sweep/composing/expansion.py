@@ -77,7 +77,7 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
-        raise HydraException(f"{CASES}: must be null or a list of cases, got {cases!r}; {_WAY_OUT}")
+        raise HydraException(f"{CASES}: must be null or a list of at least one case, got {cases!r}; {_WAY_OUT}")
     for number, case in enumerate(cases):
         where = f"{CASES}[{number}]"
         if not isinstance(case, list):
