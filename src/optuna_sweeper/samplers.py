@@ -90,7 +90,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
 
 def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
-    """Create Optuna's sampler of the configured name. Raises HydraException for unknown or invalid arguments."""
+    """Create the configured Optuna sampler. Raises HydraException for unknown or invalid arguments."""
     from optuna import samplers
     from optuna.exceptions import ExperimentalWarning
 

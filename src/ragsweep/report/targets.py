@@ -15,7 +15,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the missed and unsure targets of a single config, or the number of targets met by each of several configs.
+    """Yield the missed or uncertain targets of a single config; of several, the number of targets that each meets.
 
     Yields nothing without targets.
     """

@@ -62,6 +62,8 @@ class TestRule(RouterContract):
             Rule(["hi", "("]).check()
         with pytest.raises(ConfigError, match=r"router\.conversation\[0\]: 'hi\(\?i\)' is not a regular expression"):
             Rule(["hi(?i)"]).check()
+        with pytest.raises(ConfigError, match="case is ignored anyway"):
+            Rule(["(?i)hi"]).check()
         with pytest.raises(ConfigError, match="list of one or more patterns"):
             Rule([]).check()
 

@@ -72,10 +72,10 @@ class ExternalIndex(ABC):
         self._complete.add(name)
 
     def check_ship(self) -> None:
-        """Raise InputError if the table is in a folder of this machine: a bundle contains only the table's name."""
+        """Raise InputError if the table is in a folder on this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
-                f"the index's {key}: the {self.NAME} is in a folder of this machine, outside the bundle; evaluate the"
+                f"the index's {key}: the {self.NAME} is in a folder on this machine, outside the bundle; evaluate the"
                 " config with a database that the serving machine can reach, or with a stored index, such as hnsw"
             )
 
@@ -98,7 +98,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _local(self) -> str:
-        """Return the config key of the folder with the tables; empty if they are not in a folder of this machine."""
+        """Return the config key of the folder with the tables; empty if they are not in a folder on this machine."""
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:

@@ -69,7 +69,7 @@ class Bm25:
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Index the words of all chunks block by block, so that no Python objects are kept for single chunks."""
+        """Index the words of all chunks block by block, so that no Python objects are kept for individual chunks."""
         shards = self.shards([len(text) for text in texts])
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 

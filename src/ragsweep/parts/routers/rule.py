@@ -31,13 +31,15 @@ class Rule:
         if not isinstance(self.conversation, list) or not self.conversation:
             raise ConfigError(f"router.conversation must be a list of one or more patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
+            fact = f"router.conversation[{number}]: {pattern!r}"
             try:
                 re.compile(pattern)
-                re.compile(_folded(pattern))
             except (re.error, TypeError) as fault:
-                raise ConfigError(
-                    f"router.conversation[{number}]: {pattern!r} is not a regular expression: {fault}"
-                ) from None
+                raise ConfigError(f"{fact} is not a regular expression: {fault}; correct it") from None
+            try:
+                re.compile(_folded(pattern))
+            except re.error as fault:
+                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i), as case is ignored anyway") from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:

@@ -301,7 +301,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
             )
     if nested > NESTED:
         raise ConfigError(
-            f"config: has {nested} interpolations inside interpolations, more than {NESTED}; write some of them out"
+            f"config: {nested} values have interpolations inside interpolations, at most {NESTED} may; write some out"
         )
 
 

@@ -99,7 +99,7 @@ class JobLoop:
 
     @contextmanager
     def _job_environment(self, job: Job) -> Iterator[None]:
-        """Set a job's number, folder, files, logs and environment variables as Hydra does."""
+        """Set up a job as Hydra does: its number, folder, config files, logging and environment variables."""
         from hydra.core.utils import configure_log, env_override
 
         config, overrides = job.config, job.lines
