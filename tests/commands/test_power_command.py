@@ -128,7 +128,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         'did you mean "ndcg"': [runs[0], "--metric", "ndgc"],
         "specify a RUN, or --questions": [],
         "describe a plan": [runs[0], "--clusters", "20"],
-        "show any difference, got 9": ["--questions", "200", "--clusters", "9"],
+        "must be at least 10, got 9": ["--questions", "200", "--clusters", "9"],
         "a plan with --questions has no repetitions": [runs[0], "--questions", "40", "--repeat", runs[0]],
         "rebaseline": runs[:2],
     }, "--path", str(tmp_path))  # fmt: skip

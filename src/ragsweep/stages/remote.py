@@ -39,10 +39,7 @@ WAITING = 64
 """Maximum length of the upload queue; beyond it, the computation waits."""
 
 LARGE = 2**30
-"""Size in bytes from which a file is uploaded in parts.
-
-Such an upload is not put-if-absent; replacing an object is harmless, because equal addresses have equal content.
-"""
+"""Bytes from which a file is uploaded in parts, not put-if-absent: a replaced object would have the same content."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}

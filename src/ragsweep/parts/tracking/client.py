@@ -282,10 +282,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run, and end it with ``status``.
-
-        After an error in the block, it is ended as FAILED or KILLED; after an outage, it is not ended.
-        """
+        """Open a config's run and end it with ``status``, after an error as FAILED or KILLED, after an outage not."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run
