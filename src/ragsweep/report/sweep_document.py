@@ -1,5 +1,6 @@
 """The documents of a sweep: its table and its conclusions."""
 
+import math
 from collections.abc import Iterator
 
 from ragsweep.core.results import objectives
@@ -61,7 +62,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    has_gain = any("expected gain" in one.text for one in choice_statements(found))
+    probabilities = [one.data.get("probability", math.nan) for one in choice_statements(found)]
+    has_gain = not all(map(math.isnan, probabilities))
     yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if has_gain else INTERVALS, fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     if by:
