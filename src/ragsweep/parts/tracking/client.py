@@ -282,7 +282,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run and end it with ``status``, after an error as FAILED or KILLED, after an outage not."""
+        """Open a config's run, and end it with ``status`` (after an error FAILED or KILLED), except after an outage."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run
