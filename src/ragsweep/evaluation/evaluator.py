@@ -88,7 +88,7 @@ class Evaluator:
         """Run the config, score it, and prepare a tracker's artifacts; latency is measured when all caches are warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
-        graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
+        graph, table = experiment.graph, experiment.table
         routes, table = self._routed(graph, table)
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)

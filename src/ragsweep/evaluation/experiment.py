@@ -1,12 +1,13 @@
 """One config, prepared for evaluation: its parts as a graph of stages, its questions and its metrics."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragsweep.core.types import Dataset, Metric, OutputReader
+from ragsweep.core.types import Dataset, Metric, OutputReader, Question
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.question_table import tabulate
+from ragsweep.evaluation.question_table import QuestionTable, tabulate
 from ragsweep.parts.targets import TargetRule
 from ragsweep.services.usage import Pricing, no_prices
 from ragsweep.stages.graph import Wanted
@@ -33,9 +34,15 @@ class Experiment:
     output: OutputReader | None = None
 
     @property
+    def table(self) -> QuestionTable:
+        """The questions; for an external system with whole conversations as search texts."""
+        questions = self.dataset.golden.questions
+        return tabulate_conversations(questions) if self.graph.located else tabulate(questions)
+
+    @property
     def wanted(self) -> list[Wanted]:
         """The nodes that the evaluation needs, with their rows."""
-        table, graph = tabulate(self.dataset.golden.questions), self.graph
+        table, graph = self.table, self.graph
         wanted = [Wanted(graph.context, table.queries)]
         wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]
         wanted += [Wanted(leg.exact, table.queries) for leg in graph.approximate.values()]
@@ -50,6 +57,17 @@ class Experiment:
             wanted.append(Wanted(one.answer, table.answered))
             wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
         return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
+
+
+def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
+    """Return the table of questions whose search texts begin with their earlier turns.
+
+    An external system reads these turns, so its contexts for equal questions of different conversations may differ.
+    """
+    own = tabulate(questions).texts
+    turns = ([turn.text for turn in question.history] for question in questions)
+    texts = ["\n".join([*earlier, text]) for earlier, text in zip(turns, own, strict=True)]
+    return tabulate(questions, b"", "" if texts == own else json.dumps(texts))
 
 
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:

@@ -271,7 +271,9 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
         contexts: AlignedContext = work.get(aligned)
         return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth})
+    # Until 0.2.0 the text alone was the key, so results of conversations must have another address.
+    joined = {"history": True} if any(key.history for key in parts.questions) else {}
+    spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth, **joined})
     return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)
 
 

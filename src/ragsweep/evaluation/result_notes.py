@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted
-from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Question, Turn, Usage
+from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
 from ragsweep.evaluation.answering import QuestionKey
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
@@ -34,7 +34,6 @@ def result_warnings(
     """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
-        yield from _conversation_warning(experiment.dataset.golden.questions)
     for node in experiment.graph.embeddings:
         yield from _window_warning(executor.get(node), node.inputs[1])
     yield from _unread_warning(experiment, views)
@@ -52,16 +51,6 @@ def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
         yield (
             f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances do;"
             " its order is kept, and all its scores are replaced by 1, 1/2, 1/3 ...; let it return scores that fall"
-        )
-
-
-def _conversation_warning(questions: Sequence[Question]) -> Iterator[str]:
-    first: dict[str, Sequence[Turn]] = {}
-    searched = [one for one in questions if one.needs_retrieval]
-    if shared := sum(first.setdefault(one.query or one.text, one.history) != one.history for one in searched):
-        yield (
-            f"the system's contexts for {counted(shared, 'question')} are replaced by those of an earlier question with"
-            " the same text and another history; word each question differently"
         )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import RACING, DatasetFacts, Result, objectives
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
-from ragsweep.evaluation.question_table import tabulate
 from ragsweep.sweep.racing.question_order import ordered
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, fact
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:
-        evaluator.executor.get(experiment.graph.context, tabulate(whole.golden.questions).queries)
+        evaluator.executor.get(experiment.graph.context, experiment.table.queries)
     metrics = tuple(metric for metric in experiment.metrics if metric.name == objective or _is_cheap(metric))
     verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
     repeated = tuple(

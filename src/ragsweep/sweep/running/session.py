@@ -18,7 +18,7 @@ from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, R
 from ragsweep.evaluation.assembly import build_graph, optional_part
 from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator, facts
-from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
@@ -241,13 +241,14 @@ class Session:
                 raise ConfigError(
                     f"{group}: an external system (system=NAME) does not use it; also choose {group}={silent}"
                 )
-        table, depth = tabulate(dataset.golden.questions), plain["depth"]
+        table, depth = tabulate_conversations(dataset.golden.questions), plain["depth"]
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
+        own = zip(table.texts, tabulate(table.questions).texts, strict=True)
+        joined = {text: dataset.excluded[query] for text, query in own if query in dataset.excluded}
         asked = (table.wordings, table.texts)
-        return external_graph(
-            ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, dataset.excluded)
-        )
+        excluded = {**dataset.excluded, **joined}
+        return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
         """Build the parts of a group with several parts, skipping null ones."""
