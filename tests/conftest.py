@@ -38,7 +38,7 @@ settings.register_profile("ragsweep", deadline=None, max_examples=20)
 settings.load_profile("ragsweep")
 
 
-SLOW = ("system", "sweep", "commands")
+FIRST = ("system", "sweep", "commands")
 """Folders whose files are run first: two workers then end together, with the short ones."""
 
 
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def folder(item: pytest.Item) -> int:
         name = item.path.relative_to(Path(__file__).parent).parts[0]
-        return SLOW.index(name) if name in SLOW else len(SLOW)
+        return FIRST.index(name) if name in FIRST else len(FIRST)
 
     items.sort(key=folder)
 

@@ -33,6 +33,8 @@ from ragsweep.sweep.concluding.recorded_runs import find_run
 from support.commands import RUN, call, composed, read, write_dataset
 from support.results import changed, drawn, record, refuse, scored
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -14,6 +14,8 @@ import pytest
 from support.commands import ROOT, Ragsweep, artifacts, in_one_process, runs, write_dataset
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 
 def test_sweep_prints_plan_jobs_and_table_and_is_a_parent_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = ragsweep("-m", "top_k=1,2", "headline=[context_recall,context_ndcg]", *write_dataset(tmp_path))

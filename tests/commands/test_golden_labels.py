@@ -12,6 +12,8 @@ from ragsweep.golden.partition import holdout as division
 from ragsweep_golden.commands import golden
 from ragsweep_golden.sets.changelog import read_changes, read_state
 
+pytestmark = pytest.mark.slow
+
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
 

@@ -20,6 +20,8 @@ from ragsweep_serving.commands.ship import external_indexes, requirements, ship
 from support.commands import RUN, call, user_environment, write_dataset
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = [
     {"id": f"q{n}", "question": f"where does the cat rest on day {n}", "evidence": [{"document": "cats"}]}
     for n in range(40)

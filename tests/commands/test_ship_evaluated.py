@@ -13,6 +13,8 @@ from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep_serving.commands.ship import evaluated_graph, ship
 from support.commands import RUN, call, write_dataset
 
+pytestmark = pytest.mark.slow
+
 LLM = """
 from ragsweep.core.types import Answer, PartTraits
 

@@ -19,6 +19,8 @@ from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
 from support.commands import RUN, call
 
+pytestmark = pytest.mark.slow
+
 TOPICS = ("cats", "dogs", "bread", "ships", "rivers", "clocks", "lamps", "ropes", "wheels", "nails", "roofs", "bells",
           "kites", "drums", "boots", "coats", "jars", "forks", "masks", "tents")  # fmt: skip
 QUESTIONS = [f"where do people keep the {topic} in winter" for topic in TOPICS]

@@ -11,6 +11,8 @@ import pytest
 from llm_server import LlmServer, ModelRequest
 from ragsweep_golden.commands import golden
 
+pytestmark = pytest.mark.slow
+
 SENTENCE = "The {0} number {1} of the old orchard holds {2} litres of apple juice in winter and in summer alike."
 INVENTED = "It was painted by Queen Mathilda during the siege of the northern harbour."
 

@@ -15,6 +15,8 @@ from ragsweep.records.ledger import Ledger
 from support.servers import forked
 from support.servers.json_server import Reply, Server, serving
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CORPUS = [
     {"id": "cats", "title": "Cats", "text": "A cat purrs when it is content.\n\nA cat sleeps for many hours a day."},

@@ -30,6 +30,8 @@ from support.commands import GOLDEN, evaluate, evaluate_with_artifacts, prepare,
 from support.parts import Whole, Words, built, corpus, golden
 from support.servers.json_server import Reply, Server, serving
 
+pytestmark = pytest.mark.slow
+
 ASKED = [{"reference": "It rests on the warm mat.", **row} if row.get("evidence") else row for row in GOLDEN]
 LOST, WORDS = 1, "what keeps the yard"  # the question with a failure
 TIMES = ("latency", "answer_tokens_per_second")

@@ -20,6 +20,8 @@ from ragsweep.stats.funnel import funnel
 from ragsweep.sweep.running.session import Session
 from support.commands import GOLDEN, evaluate, write_dataset
 
+pytestmark = pytest.mark.slow
+
 TALK = [
     {**row, "id": f"t{n}", "reference": "It rests on the warm mat.", "history": [{"role": "user", "text": "Hello."}]}
     for n, row in enumerate(GOLDEN) if row.get("evidence")

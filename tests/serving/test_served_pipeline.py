@@ -20,6 +20,8 @@ from ragsweep_serving.reference import write_reference
 from support.commands import GOLDEN, evaluate, prepare, write_dataset
 from support.servers.json_server import serving
 
+pytestmark = pytest.mark.slow
+
 
 def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
     """Evaluate a config on a small set, and bundle it with its reference."""

@@ -24,6 +24,8 @@ from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, changed, noisy, one_metric
 
+pytestmark = pytest.mark.slow
+
 LEFT_OUT = {"in partition=holdout": 100}
 
 

@@ -24,6 +24,8 @@ from support.results import changed
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
 LEFT = """

@@ -28,6 +28,8 @@ from support import nightly
 from support.commands import ROOT, read, runs
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}
 """Model -> of how many in eight questions it knows the answer."""

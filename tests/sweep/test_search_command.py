@@ -12,6 +12,8 @@ from ragsweep.sweep.searching.search_run import search_key
 from support.commands import in_one_process, read, runs, write_dataset
 from support.servers.studies import select, stored_trials
 
+pytestmark = pytest.mark.slow
+
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 
 

@@ -14,6 +14,8 @@ from ragsweep.sweep.searching.search_plan import bound_search
 from support import nightly
 from support.commands import read, write_dataset
 
+pytestmark = pytest.mark.slow
+
 SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
 
 

@@ -18,8 +18,11 @@ from support.commands import GOLDEN, TEXTS, add_tables, evaluate_with_artifacts,
 from support.results import a_result
 from support.servers.tracking_server import QUIET, client
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``",
-                                        "ignore:.*Any type hint")  # fmt: skip
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``"),
+    pytest.mark.filterwarnings("ignore:.*Any type hint"),
+]
 
 KEY = "a-key-of-somebody"
 LOST = {"id": "lost", "references": ["bread"], "question": "flour water yeast", "evidence": [{"document": "ships"}]}

@@ -11,6 +11,8 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running.session import open_session
 from support.commands import RUN, call, write_dataset
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib")
 def test_jobs_keep_stages_in_the_folder_for_workers_and_the_command_keeps_the_records(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from support.commands import GOLDEN, Finished, Ragsweep, write_dataset
 
+pytestmark = pytest.mark.slow
+
 PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "support", "OMP_NUM_THREADS": "1"}
 

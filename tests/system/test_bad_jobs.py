@@ -14,6 +14,8 @@ from support.commands import RUN, Finished, call, runs, write_dataset
 from support.servers.studies import stored_trials
 from test_races import data as many_questions
 
+pytestmark = pytest.mark.slow
+
 SAID = {
     "raises": "ValueError: no luck today",
     "exits": "SystemExit: 3",

@@ -11,6 +11,8 @@ from ragsweep.core.results import COMPLETE
 from ragsweep.sweep.running.session import Session
 from support.commands import GOLDEN, evaluate, write_dataset
 
+pytestmark = pytest.mark.slow
+
 BLANK = [
     {"id": "blank", "question": "", "answerable": False},
     {"id": "spaces", "question": " \n\t", "reference": "What do you want to know?"},

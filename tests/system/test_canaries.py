@@ -24,6 +24,8 @@ from ragsweep.core.secrets import spellings
 from support.commands import RUN, write_dataset
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 CANARY = "cAnAry-7f3a91c2/e4+d8=b5"
 
 

@@ -13,6 +13,8 @@ from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.running.session import Session
 from support.commands import beir, evaluate, evaluate_with_artifacts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def session() -> Session:

@@ -9,6 +9,8 @@ import pytest
 from ragsweep.sweep.running.session import Session
 from support.commands import ROOT, call, evaluate
 
+pytestmark = pytest.mark.slow
+
 
 def blocks(path: Path) -> dict[str, str]:
     """Take the blocks of Python and YAML that name their file in the first line."""

@@ -16,6 +16,8 @@ from ragsweep.sweep.composing.command import compose_jobs
 from ragsweep_golden.commands import SUBCOMMANDS
 from support.commands import in_one_process, read
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 STARTS = re.compile(r"(?:python run\.py|ragsweep) (?=[-\w])")

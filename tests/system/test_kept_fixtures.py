@@ -22,6 +22,8 @@ from ragsweep.sweep.searching import search_run
 from support.commands import in_one_process
 from support.servers.studies import stored_trials
 
+pytestmark = pytest.mark.slow
+
 KEPT = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures").glob("*/versions.json"))
 REPEATED = ["run", "-m", *SWEEP]
 CONTINUED = ["run", "-m", *SEARCH, f"hydra.sweeper.n_trials={TRIALS + 1}"]

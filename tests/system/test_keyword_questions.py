@@ -23,6 +23,8 @@ from support import nightly
 from support.commands import composed, evaluate
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 ANIMALS = ("cat", "dog", "cow", "owl", "bee", "fox", "hen", "elk", "yak")
 QUESTIONS: list[dict[str, Any]] = [
     *({"id": f"s{n}", "question": f"What does the {name} eat?", "expected_keywords": [name, "grass"],

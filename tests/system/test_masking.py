@@ -17,6 +17,8 @@ from ragsweep.core.secrets import MASK, Secrets, mask, refuse_secrets
 from support.commands import Finished, Ragsweep, runs, write_dataset
 from test_canaries import forms
 
+pytestmark = pytest.mark.slow
+
 KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED = (
     "cAnAry-typed/7f3a+91=", "cAnAry-odd-e4d8b5c1", "cAnAry-other-55aa01", "cAnAry-swept-0917bd", "cAnAry-literal-66fe",
     "cAnAry-nested-8c2e", "cAnAry 'it''s \"quoted\"' and long enough to be folded over several lines of a file: x y z",

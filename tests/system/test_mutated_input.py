@@ -36,6 +36,8 @@ from test_blobs import with_header
 from test_damaged_ledger import fill, read_all, write_as_a_sweep
 from test_store import TRUTH, small
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 60
 """Seconds in which one mutant is read, on a machine that does much else."""
 

@@ -24,6 +24,8 @@ from ragsweep.records.ledger import Ledger
 from support.commands import user_environment
 from support.inputs.trec_files import read_run
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "..", ".", "../x", "../../x", "a/../../x", "/etc/passwd", "/tmp/x", "//host/share", "~", "~/x", "~root/x",
     "%2e%2e", "%2e%2e%2fx", "%252e%252e%252fx", "..%2fx", "..%c0%afx", "%", "100%", "%%20", "a%20b", "a b", "a%2520b",

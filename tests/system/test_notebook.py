@@ -17,6 +17,8 @@ from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.sweep_names import sweep_title
 from support.commands import ROOT, RUN, add_tables, call, write_dataset
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

@@ -18,6 +18,8 @@ from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
 from support.commands import composed, evaluate
 
+pytestmark = pytest.mark.slow
+
 TABLES = "CREATE TABLE pets (name TEXT, age INT); INSERT INTO pets VALUES ('Tom', 3), ('Rex', 7)"
 
 

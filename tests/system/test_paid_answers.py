@@ -21,6 +21,8 @@ from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import GOLDEN, evaluate, read, write_dataset
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:

@@ -17,6 +17,8 @@ import pytest
 from llm_server import LlmServer
 from support.commands import in_one_process, write_dataset
 
+pytestmark = pytest.mark.slow
+
 SWEEPS = ("retrieval", "rerank", "answers", "search")
 """The search is continued with more trials than it was begun with."""
 

@@ -20,6 +20,8 @@ from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
 from support.results import changed, record_sweep, refuse
 
+pytestmark = pytest.mark.slow
+
 BROWSER = shutil.which("chromium")
 PARENT = "feed" * 8
 FRAME = """<!doctype html><pre id="said"></pre><script>

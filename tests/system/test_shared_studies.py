@@ -21,6 +21,8 @@ from support.servers import forked
 from support.servers.postgresql_server import Database, database
 from support.servers.studies import LEFT, TRIALS, by_job, query
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database"]
 
 WORKER = str(Path(__file__).parents[1] / "support" / "servers" / "study_worker.py")

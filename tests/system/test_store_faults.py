@@ -24,6 +24,8 @@ from ragsweep.stages.store import Cost, Store
 from support.inputs.write_faults import KINDS, Small, attempt
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 HERE = [str(path) for path in Path(__file__).parents[:2]]
 TRUTH = Small(lambda text: None).results(Executor())
 NIGHTLY = ("kill", "eio", "short", "full")

@@ -19,6 +19,8 @@ from support.commands import add_tables, call
 from support.commands import write_dataset as write_files
 from support.results import a_result
 
+pytestmark = pytest.mark.slow
+
 Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
 

@@ -9,6 +9,8 @@ from mlflow.entities import Run
 
 from support.commands import add_tables, artifacts, call, mlflow_client, runs
 
+pytestmark = pytest.mark.slow
+
 COUNT = 30
 FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}
 

@@ -9,6 +9,8 @@ import pytest
 
 from support.commands import RUN, call, in_one_process, mlflow_client, runs
 
+pytestmark = pytest.mark.slow
+
 COUNT = 40
 HEAVY = 3.0
 METRIC = "context_recall"

@@ -15,6 +15,8 @@ from ragsweep.parts.embedders import UseMultilingualEmbedder
 from ragsweep.parts.embedders import use_multilingual as module
 from ragsweep.testing.embedders import EmbedderContract
 
+pytestmark = pytest.mark.slow
+
 LOADED = UseMultilingualEmbedder()
 TEXTS = ["Un chaton a dormi.", "a kitten slept " * 300, "子猫が眠った", "1 234,5 €", "ቃል", "line\r\nline"]
 

@@ -14,6 +14,8 @@ from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
 from support.models import smollm2
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model() -> Gguf:

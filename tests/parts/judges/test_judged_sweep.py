@@ -14,6 +14,8 @@ from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from support.commands import GOLDEN, Ragsweep, write_dataset
 
+pytestmark = pytest.mark.slow
+
 KEY = "a-key-of-somebody"
 RAGAS = ("ragas_faithfulness", "ragas_context_precision_without_reference", "ragas_answer_relevancy")
 SWAYED = ("judge_swayed",)

@@ -29,7 +29,7 @@ from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.testing.metrics import MetricContract
 from support.models import METRICS, cases, form, judge_at, judged, text_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")]
 
 
 def by_prompt(asked: ModelRequest) -> dict[str, Any]:

@@ -25,7 +25,10 @@ from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_u
 from support.results import RANKED, a_result, summary
 from support.servers.tracking_server import client, content, files
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``"),
+]
 
 NAN = math.nan
 SOURCE = Path(__file__).parents[3] / "src"

@@ -22,7 +22,10 @@ from support.results import RANKED, a_result, summary
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client, content, files
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``"),
+]
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
