@@ -30,9 +30,9 @@ class OpenAIJudge(EndpointSettings):
 
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
     For each sample, a process sends a prompt once, even if several metrics use it. If one metric repeats the prompt, it
-    is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored judgements: a
-    new value repeats all of them. ``embeddings_model`` is a model at ``embeddings_base_url`` (by default the judge's
-    endpoint). ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
+    is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored judgements, so
+    with a new value all judgements are requested again. ``embeddings_model`` is a model at ``embeddings_base_url`` (by
+    default the judge's endpoint). ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
     """
 
     TRAITS = replace(

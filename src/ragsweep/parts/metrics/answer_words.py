@@ -41,11 +41,11 @@ _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Maximum number of words of a short right answer. A reply must contain a short one whole, but may rephrase others."""
+"""Maximum number of words of a short right answer. A reply must contain it whole, but may rephrase a longer one."""
 
 
 class ExactMatch(AnswerMetric):
-    """Whether the answer equals a right one word for word: 1 or 0."""
+    """Whether the answer equals a right answer word for word: 1 or 0."""
 
     TRAITS = PartTraits(version="3")
     name = "exact_match"
@@ -113,9 +113,9 @@ class ContainsAnswer(TokenRecall):
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
     """Return whether a reply contains one of the right answers.
 
-    A right answer of at most SHORT words must occur whole. Of a longer one, at least the proportion ``threshold`` of
-    the words must occur; but a long right answer that contains a short one is ignored. For SHORT, two characters of a
-    script without spaces, or of Hangul, count as one word.
+    A right answer of at most SHORT words must occur whole; here two characters of a script without spaces, or of
+    Hangul, count as one word. Of the words of a longer right answer, at least the proportion ``threshold`` must occur;
+    but a long right answer that contains a short one is ignored.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]

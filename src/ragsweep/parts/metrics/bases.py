@@ -63,7 +63,7 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Return, for each question, the sum of its pieces' weights; ``weights`` has one number per piece of evidence."""
+    """Sum ``weights``, one number per piece of evidence, over the pieces of each question."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
@@ -162,7 +162,7 @@ class JudgedAnswerMetric(Proportion):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return a metric's judgements, one per question; if there are none, each has the reason "not judged"."""
+    """Return a metric's judgements, one per question; if it was not judged, all have the reason "not judged"."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 

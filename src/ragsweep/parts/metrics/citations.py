@@ -22,7 +22,7 @@ CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}
 
 
 class CitedClaim(NamedTuple):
-    """A sentence, or a part of a sentence that ends with citations: its content words and the cited numbers."""
+    """A claim of an answer, as defined in CitationsCorrect: its content words and the numbers that it cites."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
@@ -31,8 +31,8 @@ class CitedClaim(NamedTuple):
 class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
-    A claim is a sentence, or a part of a sentence that ends with citations. At least the proportion ``threshold`` of
-    its content words must occur in the passage.
+    A claim is a sentence; a sentence with several groups of citations is split into claims after each group. At least
+    the proportion ``threshold`` of the claim's content words must occur in the passage.
     """
 
     TRAITS = PartTraits(version="3")

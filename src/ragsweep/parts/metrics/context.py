@@ -144,9 +144,9 @@ class Results(RetrievalMetric):
 
 
 class ExpectedCountMet(Proportion):
-    """Whether the ranking has as many chunks as the question's ``expected_count``: 1 or 0.
+    """Whether the ranking has exactly as many chunks as the question's ``expected_count``: 1 or 0.
 
-    The number of chunks is the metric Results. A question without an expected count is not scored.
+    A question without an expected count is not scored. The metric Results gives the number of chunks itself.
     """
 
     TRAITS = PartTraits(version="1")
@@ -196,7 +196,10 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """The distractors or sections of all questions; ``reasons`` says why a question has none ("" if it has any)."""
+    """The distractors or sections of all questions, one per element of the first four arrays.
+
+    ``reasons`` has one text per question: why it is not scored, or "" if it is.
+    """
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -230,8 +233,9 @@ class DistractorRate(Proportion):
 class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
-    The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk is
-    part of it if the two share at least half of the shorter one's text. If no section is found, there is no score.
+    The section is found by its heading in the documents of the question's evidence; if a document has this title, the
+    section is the whole document. A chunk is part of the section if the two share at least half of the shorter one's
+    text. If no section is found, there is no score.
     """
 
     TRAITS = PartTraits(version="1")

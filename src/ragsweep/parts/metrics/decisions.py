@@ -51,7 +51,7 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Proportion of conversational questions with a search, which costs time and can add misleading context."""
+    """Proportion of conversational questions that lead to a search, which costs time and can add misleading context."""
 
     TRAITS = PartTraits(version="1")
     name = "needless_search"
@@ -116,10 +116,10 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the one that names the metric: 1 or 0.
+    """Whether the outcome is the one that the metric is named after: 1 or 0.
 
-    Each outcome is a cell of the confusion matrix. Only the questions of its row, the answerable or the unanswerable
-    ones, are scored.
+    The outcome is a cell of the confusion matrix. Only the questions of the cell's row are scored: either all
+    answerable questions or all unanswerable ones.
     """
 
     TRAITS = PartTraits(version="4")

@@ -47,7 +47,8 @@ _WORD = re.compile(r"\w{4,}")
 class JudgeSuspicious(Proportion):
     """Whether any text judged for a question resembles instructions to the judge: 1 or 0.
 
-    Questions that no metric judged are not scored. Flagged questions are not excluded from scores; inspect them.
+    Questions that no metric judged are not scored, unless they were flagged before their judgement failed. Other
+    metrics score flagged questions as usual; inspect them.
     """
 
     TRAITS = PartTraits(version="1")
@@ -90,11 +91,11 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Whether the judge accepts an answer both with the right reference and with a wrong one: 1 or 0, on a sample.
+    """Whether the judge accepts an answer with the right and with a wrong reference: 1 or 0, on a sample of questions.
 
     A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
-    tried first, so most questions cost one call. Whether a question is in the sample depends only on its text, so all
-    configs share the sample.
+    tried first, so most questions cost one call. The sample is the proportion ``share`` of the questions; it depends
+    only on their texts, so all configs share it.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # change the version with PROMPT or any code below
@@ -139,7 +140,7 @@ def is_sampled(question: str, share: float) -> bool:
 def wrong_reference(case: Case) -> str:
     """Return a wrong reference chosen by a hash of the question, among those that share the fewest words with the case.
 
-    Only words of four or more characters count: an answer about umbrellas gets no reference about umbrellas.
+    Only words of four or more characters count: an answer with the word "umbrella" gets no reference with it.
     """
     first = _number(case.question) % len(WRONG)
     words = _words(f"{case.question} {case.answer} {case.reference}")

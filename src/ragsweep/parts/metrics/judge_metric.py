@@ -85,7 +85,7 @@ class Sample(NamedTuple):
 class JudgeMetric(Proportion):
     """Base class of metrics that an LLM judge decides; a value is the mean of the samples, each made by ``_sample``.
 
-    Abstentions are not judged, unless a metric's traits change ``skips_abstained``.
+    A metric that uses the answer does not judge abstentions, unless its traits change ``skips_abstained``.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

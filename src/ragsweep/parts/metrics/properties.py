@@ -70,9 +70,9 @@ class AnswerSpeed(AnswerMetric):
 
 
 class CostPer1000(AnswerMetric):
-    """A thousand times the cost of the tokens of the answer and the rewritten query, in the price table's currency.
+    """Cost of the tokens for a thousand answers and their rewritten queries, in the price table's currency.
 
-    Excludes other costs of finding the context (embedding and rerank services, machines).
+    Excludes the router's calls and other costs of finding the context (embedding and rerank services, machines).
     """
 
     TRAITS = PartTraits(version="1")
@@ -114,8 +114,8 @@ class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
     The question's language is read from its label ``language`` or, without one, detected; the answer's is detected.
-    Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. If a language is
-    unknown, such as that of a name or a number, the question is not scored.
+    Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. A question is not
+    scored if either language is unknown, such as that of a name or a number, or if the answer is a refusal.
     """
 
     TRAITS = PartTraits(version="2")

@@ -15,7 +15,7 @@ from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 class RagasIdBasedContextPrecision(Proportion):
     """Proportion of the context's chunks that cover a piece of evidence; an empty context is not scored.
 
-    This is ragas' IDBasedContextPrecision; the chunks that cover evidence are the relevant ones.
+    This is ragas' IDBasedContextPrecision, where the chunks that cover evidence count as relevant.
     """
 
     TRAITS = PartTraits(version="2")

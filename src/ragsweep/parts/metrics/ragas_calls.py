@@ -110,7 +110,7 @@ def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, A
 
 @cache
 def _cached_schema(model: Any) -> SimpleNamespace:
-    """Return a stand-in with a model's cached JSON schema; ragas' prompts use nothing else, and would regenerate it."""
+    """Return a stand-in for a model: ragas' prompts use only its JSON schema, which is generated once here."""
     schema = model.model_json_schema()
     return SimpleNamespace(model_json_schema=lambda: schema)
 

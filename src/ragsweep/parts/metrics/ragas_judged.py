@@ -36,7 +36,7 @@ class RagasMetric(JudgeMetric):
 
     If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of its texts has
     statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and
-    ``embeds`` embedding calls.
+    ``embeds`` embedding calls, apart from calls that are repeated.
     """
 
     of_ragas: ClassVar[str]
@@ -235,8 +235,8 @@ class RagasSemanticSimilarity(RagasMetric):
 class RagasNoiseSensitivity(RagasMetric):
     """Proportion of the answer's statements that are wrong and follow from a chunk; lower is better.
 
-    With ``mode`` "relevant", the chunk must support the reference; with "irrelevant", no chunk from which the statement
-    follows may do so.
+    With ``mode`` "relevant", the chunk must support a statement of the reference; with "irrelevant", no chunk from
+    which the answer's statement follows may do so.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

@@ -187,7 +187,7 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each question from 1; the rows of one question must be adjacent."""
+    """Number the rows of each question from 1; ``question`` must be in ascending order."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
 
 

@@ -132,8 +132,8 @@ class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
     ``match`` decides whether whole words, substrings or word stems are compared. ``language`` is the language of the
-    stems; "label" means that of the question's label or, without one, the detected language, or else English. A refusal
-    of an answerable question scores 0; unanswerable questions are not scored.
+    stems; "label" means the question's label ``language`` or, if that names no known language, the detected one, with
+    English as fallback. A refusal of an answerable question scores 0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="3")

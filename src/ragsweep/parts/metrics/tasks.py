@@ -18,8 +18,8 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    Configs are compared by differences if ``unit`` is "%", "points" or empty. Any other unit, such as milliseconds, is
-    that of an amount, which is compared by ratios if all scores are above 0.
+    Scores are amounts if ``unit`` is not empty, "%" or "points" but, for instance, "ms". Configs are compared by the
+    ratios of amounts if all are above 0, and otherwise by the differences of scores.
 
     The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted
     but does not make a result partial; comparisons of configs replace such a missing score by the worst score, if the

@@ -26,8 +26,8 @@ SCHEMA = {
 class Llm(EndpointSettings):
     """Route by the reply of a model behind OpenAI's protocol: a JSON object in which ``search`` is true or false.
 
-    Any other reply is a failed decision. The conversation is enclosed in tags with its hash, which it cannot contain,
-    and the model is told not to follow instructions between the tags.
+    Any other reply is a failed decision. The conversation is enclosed in tags that contain its hash, so that it cannot
+    contain the tags, and the model is told not to follow instructions between them.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")
@@ -49,7 +49,7 @@ class Llm(EndpointSettings):
         self.service.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one decision."""
+        """Return the highest possible cost of one decision; output tokens are NaN if ``max_tokens`` is None."""
         messages = fenced_messages(self.instruction, Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.service.model)

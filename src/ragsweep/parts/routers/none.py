@@ -7,7 +7,7 @@ from ragsweep.core.types import PartTraits, Request, Route
 
 
 class NoRouter:
-    """Make no decisions; this router is never called."""
+    """Stand for the absence of a router; it is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

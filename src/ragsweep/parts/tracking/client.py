@@ -97,7 +97,7 @@ class Mlflow:
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run with these tags that began at ``started`` (seconds since 1970, if given), or None."""
+        """Return the id of a run with these tags and, if given, this start (seconds since 1970); None without one."""
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
@@ -282,7 +282,10 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run, and end it with ``status`` (after an error FAILED or KILLED), except after an outage."""
+        """Open a config's run, and end it with ``status``; after an error, as FAILED or KILLED.
+
+        If the connection to MLflow fails, the run is left open.
+        """
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run

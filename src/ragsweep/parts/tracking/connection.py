@@ -105,7 +105,7 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """For the block, make this URI and the experiment with this id the ones that MLflow uses by default.
+        """Within the block, make this URI and the experiment with this id MLflow's defaults.
 
         Some functions of MLflow ignore the URI of a client, and use the defaults.
         """
@@ -173,7 +173,7 @@ class Connection:
 
     @contextmanager
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
-        """Configure MLflow, create its tables if needed, and raise errors in the block as TrackingError.
+        """Configure MLflow, create its tables if needed, and raise its errors in the block as TrackingError.
 
         For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
         total time of calls to a server, in the main thread only; None means no limit.

@@ -78,7 +78,7 @@ LONGEST_REQUEST = 600_000
 """Maximum bytes of parameters in one request; MLflow allows 1 MB including the metrics, which take up to 350 kB."""
 
 MOST_METRICS = 40
-"""Number of metrics in a run up to which optional ones are added: MLflow's pages show all of them side by side."""
+"""Optional metrics are added until a run has this many: MLflow's pages show all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Matches the names of metrics that come in families: at a cutoff, of latency, or of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
@@ -103,12 +103,12 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>``: each objective, headline metric and judged metric
     - ``<objective>_low``, ``<objective>_high``: the objective's 95 % interval
     - ``<metric>_n_failed``: how many questions an objective or headline metric could not measure, if any
-    - ``race_asked``, ``race_of``, ``race_ahead``: the questions that a config in a race was asked, all questions of the
-      race and, if the config was dropped, a lower bound on the lead of the best config
+    - ``race_asked``, ``race_of``: how many questions a config in a race was asked, and how many the race has
+    - ``race_ahead``: a lower bound on the best config's lead over a config that the race dropped
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
       ``query``: the usage when first computed
     - ``tokens_cut_share``: the proportion of the chunks' tokens that are beyond the embedder's window
-    - up to MOST_METRICS in total: metrics with a target, the STANDARD metrics, other metrics in config order except
+    - until there are MOST_METRICS: metrics with a target, the STANDARD metrics, other metrics in config order except
       those OF_MANY (``recall_at_5``, ``latency_p95_ms``), and the intervals of headline metrics
     """
     shown, decides = shown_metrics(result.run.config), objectives(result.run.config)

@@ -15,7 +15,7 @@ ARTIFACT = "bundle"
 """The artifact name of a model's bundle."""
 
 CONFIG = "ragsweep.config"
-"""A version's tag with the reference of the evaluated config, in a form that commands accept."""
+"""A version's tag that names the evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):

@@ -11,7 +11,7 @@ PAGE = 200
 
 
 def read_root_inputs(uri: str, experiment: str) -> list[Any]:
-    """Return the inputs of every trace in an experiment, as its root span has them.
+    """Return the inputs of the root span of every trace in an experiment.
 
     Raises InputError if there is no such database or experiment, and TrackingError if MLflow cannot be reached.
     """

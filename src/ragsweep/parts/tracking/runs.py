@@ -61,10 +61,10 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Return the one run that is chosen for each job, and why each other run is superfluous, by run id.
+    """Return the run chosen for each job, and the reasons why its other runs are superfluous, by run id.
 
-    A finished run is preferred, then a failed one, a running one and any other; of runs with the same status, the
-    oldest. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
+    Finished runs come first, then failed, running and other ones; among runs with the same status, the oldest is
+    chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
     """
     by_job: dict[str, list[Run]] = {}
     for run in runs:

@@ -14,7 +14,7 @@ MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of its bundle, which also tags the model version."""
 
 FACTS = "ragsweep.facts"
-"""A root span's attribute with the values to compare with those of the evaluation, as JSON."""
+"""The attribute of a root span that holds, as JSON, the values to be compared with the evaluation's."""
 
 PAGE = 200
 
@@ -71,7 +71,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The values of the attribute FACTS, as JSON types; unmeasured ones are omitted."""
+        """The values of the attribute FACTS, as JSON types; numbers that were not measured are omitted."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
@@ -132,8 +132,8 @@ class ServedTraces:
     ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        For each trace that cannot be read, ``skip`` is called with the reason. Only the traces of ``experiment`` are
-        read; if it is None, the traces of all experiments that are not deleted. Raises InputError if there is no such
+        For each trace that cannot be read, ``skip`` is called with the reason. ``experiment`` is the name of the
+        experiment to read; None means all experiments that are not deleted. Raises InputError if there is no such
         experiment, and TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
