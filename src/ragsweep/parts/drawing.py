@@ -6,7 +6,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.parts.limits import check_at_least
 
 SEEDS = 100_000
-"""Distance between the seeds of successive repetitions, large enough for the seeds of one repetition's samples."""
+"""Distance between the seeds of successive repetitions; the samples of one repetition use the seeds in between."""
 
 
 class Drawing(Protocol):

@@ -3,8 +3,8 @@
 The rankings are called legs; a chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order,
 so that fusion does not depend on the order of the legs; the result is float32.
 
-A leg's share in a chunk is the term that it adds to the chunk's score. The shares of all legs are in one dense table,
-with a column for each distinct chunk of a question, so that one sum over the table scores all chunks.
+A leg's share of a chunk's score is the term that it adds. The shares of all legs are in one dense table, with a column
+for each distinct chunk of a question, so that one sum over the table scores all chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -85,8 +85,8 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
     """Scale every question's scores to 0 for the lowest possible score of the leg and 1 for the best candidate.
 
-    This is the normalisation of TM2C2 in the paper of :func:`convex`: the last candidate of a good list keeps a high
-    score.
+    This is the normalisation of TM2C2 in the paper that :func:`convex` cites: the last candidate of a good list keeps a
+    high score.
     """
     is_chunk, scores, _, high = _extremes(rankings)
     return _scaled(is_chunk, scores - lowest, high - lowest)
@@ -119,7 +119,7 @@ def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -
     """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
-    column contains the share of every leg in the chunk, which is 0 if the leg did not find it.
+    column contains every leg's share of the chunk's score, which is 0 if the leg did not find the chunk.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))

@@ -14,7 +14,8 @@ from ragsweep.core.types import PartTraits, Usage
 class Prices:
     """Prices of tokens by model, in one currency; if several patterns match a model, the longest applies.
 
-    ``models`` maps a pattern (``gpt-4o-mini*``) to [input price, output price] of a million tokens.
+    ``models`` maps a pattern (``gpt-4o-mini*``) to [input price, output price] of a million tokens. A pattern's length
+    does not count its ``*``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError, nearest
 def placeholders(template: str) -> list[str]:
     """List the fields used in a template.
 
-    Raises ConfigError if a brace is unbalanced, or a placeholder is more than a name.
+    Raises ConfigError if a brace is unbalanced, or a placeholder is not just a name.
     """
     try:
         parsed = list(Formatter().parse(template))

@@ -14,7 +14,7 @@ GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
 
 
 def texts(number: int = 60) -> list[str]:
-    """Make texts of all kinds: empty, blank, one very long word, and ``number`` mixtures."""
+    """Make texts of many kinds (such as empty, blank, and one very long word), and ``number`` random mixtures."""
     chance = random.Random(0)
     mixed = ["".join(chance.choices(WORDS + GAPS, k=chance.randrange(200))) for _ in range(number)]
     return ["", " ", "\n \t\n", "x", "x" * 5000, " " * 3000 + "end", "half \ud800 a character", *mixed]

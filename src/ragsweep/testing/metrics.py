@@ -100,7 +100,7 @@ class MetricContract(Contract):
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """Check that there is one value and one reason per question, and a reason exactly where the value is NaN."""
+        """Check that each question has a value within the bounds or, if the value is NaN, a reason, but never both."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))

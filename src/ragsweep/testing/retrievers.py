@@ -56,7 +56,7 @@ class TextRetrieverContract(RankingContract):
 
 
 class CountingRetrieverContract(TextRetrieverContract):
-    """The contract of a text retriever that can count words in shards, also on other machines."""
+    """The contract of a text retriever that can count words in shards, in any process and on any machine."""
 
     part: Callable[[], CountingRetriever]
 

@@ -18,11 +18,11 @@ from ragsweep.parts.unit_vectors import unit
 class Semantic:
     """Cut between neighbouring sentences that are less similar than most neighbours in their document.
 
-    The distance of two sentences is 1 - cosine of their vectors; the text is cut at distances above the ``percentile``
-    of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
-    A piece longer than ``size`` characters is cut where its sentences are least similar; a sentence longer than
-    ``size`` is cut at pauses. Sentences of different documents are neither compared nor embedded together:
-    a document's chunks depend only on its text.
+    The distance of two sentences is 1 minus the cosine of their vectors; the text is cut at distances above the
+    ``percentile`` of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without
+    its buffer). A piece longer than ``size`` characters is cut where its sentences are least similar; a sentence longer
+    than ``size`` is cut at pauses. Sentences of different documents are neither compared nor embedded together: a
+    document's chunks depend only on its text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))

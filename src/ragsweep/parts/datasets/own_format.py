@@ -85,7 +85,7 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Load topics and questions. Raises like :meth:`Jsonl.load`, also if this Python's topics lack an anchor."""
+        """Load topics and questions. Raises like :meth:`Jsonl.load`, for example if this Python lacks an anchor."""
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)

@@ -1,4 +1,4 @@
-"""Topics and qrels in TREC formats, with a corpus of JSON lines."""
+"""Topics and qrels in TREC formats, with a corpus in JSON lines or Parquet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

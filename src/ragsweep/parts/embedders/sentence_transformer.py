@@ -203,7 +203,7 @@ class SentenceTransformerEmbedder(LocalModel):
             raise InputError(
                 f"the model {self.model} returned NaN or infinite values; try embedder.dtype=float32, or another model"
             )
-        return unit(vectors) if self.normalize else vectors  # half precision gives 1 +- .003
+        return unit(vectors) if self.normalize else vectors  # a model's own: 1 +- .003 in half precision
 
 
 def _is_bare(tokenizer: Any) -> bool:

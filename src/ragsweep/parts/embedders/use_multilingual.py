@@ -29,7 +29,7 @@ class UseMultilingualEmbedder:
 
     16 languages: Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
     Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero
-    for a text without tokens. There is no token limit: chunks of 400 words rank better than chunks of 100 or 200, and
+    for a text without tokens. There is no token limit; chunks of 400 words rank better than chunks of 100 or 200, and
     as well as longer ones (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
     """
 

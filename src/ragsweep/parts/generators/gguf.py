@@ -35,7 +35,7 @@ _MOST = 8
 
 @dataclass(eq=False)
 class Gguf:
-    """Answer each request by completing the model's chat template.
+    """Answer each request by completing its prompt, written in the model's chat template.
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
     shared. An answer therefore does not depend on other requests; it depends on ``threads`` (through rounding) and
@@ -85,7 +85,7 @@ class Gguf:
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of the repetition ``replicate``, from 0."""
+        """Answer every request with the seed of the repetition ``replicate`` (the first is 0)."""
         if not requests:
             return
         free = Queue[Any]()
@@ -110,7 +110,7 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # A cached prefix is computed in different batches from a whole prompt, and rounded differently.
+        # A cached prefix was computed in other batches than those of a whole prompt, and rounded differently.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

@@ -68,7 +68,7 @@ class OpenAI(EndpointSettings):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of the repetition ``replicate``, from 0; raises like ``generate``."""
+        """Answer every request with the seed of repetition ``replicate`` (the first is 0). Raises like ``generate``."""
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

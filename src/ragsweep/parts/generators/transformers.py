@@ -26,7 +26,7 @@ STEP = 64
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Answer each request by completing a prompt: the model's chat template if it has one, else plain text.
+    """Answer each request by completing its prompt, in the model's chat template if there is one, else in plain text.
 
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. If ``batch`` is more than 1, prompts are
     padded to a multiple of STEP tokens. The shapes of a computation, which determine its rounding, therefore depend on
@@ -79,7 +79,10 @@ class Transformers(LocalModel):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate``, from 0; an answer's time is its batch's."""
+        """Answer every request with the seed of the repetition ``replicate`` (the first is 0).
+
+        The seconds of an answer are those of its whole batch.
+        """
         if requests:
             self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]
@@ -91,7 +94,7 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield the indices of at most ``batch`` prompts of equal width at a time; prompts beyond the window fail."""
+        """Yield the indices of at most ``batch`` prompts of equal width at a time; too long prompts fail."""
         widths: dict[int, list[int]] = {}
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
@@ -135,7 +138,7 @@ class Transformers(LocalModel):
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
     def _decode(self, written: list[int]) -> str:
-        """Decode tokens, without the special ones that are not tags of thoughts (such as Mistral's [THINK])."""
+        """Decode tokens; of the special ones, keep only the tags of thoughts, such as Mistral's [THINK]."""
         tokenizer = self._loaded[0]
         added = tokenizer.added_tokens_decoder.items()
         left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}

@@ -1,4 +1,4 @@
-"""Search quantised vectors, whose values have a few bits, or whose pieces are replaced by the nearest of some means."""
+"""Search compressed vectors: each value takes a few bits, or each piece is replaced by the nearest of many means."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -84,11 +84,11 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
-    A vector is cut into ``m`` pieces of equal length, and each piece is replaced by the index of the nearest of
-    2^``nbits`` means, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded sample; a small
-    corpus gets at most one mean per vector, but at least 16. ``oversampling`` times ``depth`` candidates, the nearest
-    by code, are scored by the vectors themselves, as in the exact index. With an ``oversampling`` of 1, the codes alone
-    select the vectors, and only their order is exact.
+    A vector is cut into ``m`` pieces of equal length. Each place has its own 2^``nbits`` means, and a piece is replaced
+    by the index of the nearest, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded
+    sample; a small corpus gets no more means per place than it has vectors, but at least 16. ``oversampling`` times
+    ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index. With an
+    ``oversampling`` of 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))

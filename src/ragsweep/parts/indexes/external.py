@@ -21,8 +21,9 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 class ExternalIndex(ABC):
     """Base class: fill a database table with the vectors, search it for candidates, and rank them by the vectors.
 
-    Every set of vectors and build parameters has its own table, named after their hash. A missing table is filled
-    before it is searched, and an incomplete one is completed or rejected. A complete one is reused, and never deleted.
+    Every set of vectors and build parameters has its own table, named after their hash. Before a search, a missing
+    table is created and filled, and an incomplete one is completed, rebuilt or rejected, depending on the database. A
+    complete table is reused, and never deleted.
     """
 
     NAME: ClassVar[str] = "table"
@@ -44,8 +45,8 @@ class ExternalIndex(ABC):
 
         Raises:
             CallFailed: The database did not answer, or rejected the request.
-            EndpointFailed: The table cannot be filled, or contains other vectors: no search in it can succeed.
-            ConfigError: The key, or the URL, is not in the environment.
+            EndpointFailed: The table cannot be filled, or has a position beyond the vectors: no search can succeed.
+            ConfigError: The key or the URL is not in the environment, or a setting does not suit the vectors.
         """
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
@@ -102,11 +103,11 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Convert a client library's errors in the block to CallFailed, with one line without secrets."""
+        """Convert a client library's errors in the block to CallFailed, whose message is one line without secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:
-    """Return a table name: ``prefix``, and a hash of its vectors and of ``facts``, the build parameters."""
+    """Return a table's name: ``prefix``, and a hash of the table's vectors and of ``facts``, the build parameters."""
     state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
     for _, block in blocks(vectors):
         state.update(block.data)

@@ -25,7 +25,7 @@ class FaissIndex(ABC):
         return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` nearby vectors for every query. Raises InputError for an index of other vectors."""
+        """Return at most ``depth`` nearby vectors for every query. Raises InputError if the index has a wrong shape."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -63,7 +63,7 @@ def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
 
 
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
-    """Read a faiss index, whose arrays are views of ``data``. Raises InputError if it belongs to other ``vectors``."""
+    """Read a faiss index, whose arrays are views of ``data``. Raises InputError if ``vectors`` has another shape."""
     faiss = library()
     data = np.ascontiguousarray(data, dtype=np.uint8)
     index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(data), data.nbytes))

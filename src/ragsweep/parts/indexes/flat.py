@@ -20,9 +20,9 @@ ROUNDING = 2.0**-24
 
 
 class Flat:
-    """Find the vectors with the largest inner product among all, using faiss.
+    """Compare the query with all vectors, using faiss, and return those with the largest inner products.
 
-    Sums in float32 have rounding errors that depend on the other queries of a batch. They therefore only select
+    Sums in float32 have rounding errors that depend on the other queries of a batch. Such sums therefore only select
     candidates: all vectors that the error bound does not exclude from the ranking. The candidates are rescored in
     float64, so that a ranking never depends on the other queries, and equal vectors are in order of position.
     """
@@ -54,11 +54,11 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Return a margin (queries,): a vector cannot be ranked if its float32 product is below the last rank's by more.
+    """Return a margin (queries,): a vector whose float32 product is further below the last rank's cannot be ranked.
 
-    However it is summed, a float32 inner product of n terms is off by at most about n times the unit roundoff times
-    both lengths (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Two such errors, and the
-    rounding of two scores to float32, can separate a rejected vector from one in the ranking.
+    In any order of summation, a float32 inner product of n terms is off by at most about n times the unit roundoff
+    times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). The
+    margin covers two such errors, and the rounding of two scores to float32.
     """
     margin: Floats = 2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1)
     return margin
@@ -76,8 +76,8 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 def _matrix_products(dimension: int) -> Iterator[None]:
     """Configure faiss to multiply matrices in large blocks for more than one query: see docs/measurements.md.
 
-    By default it compares up to 128,000 / dimension queries one by one, and more in blocks of 1,024 vectors, with a
-    thread barrier after each. The blocks here take 32 MiB.
+    By default it compares up to 128,000 / dimension queries one by one. With more queries, it multiplies blocks of
+    1,024 vectors, with a thread barrier after each block. The blocks here take 32 MiB.
     """
     settings = library().cvar
     values = {

@@ -26,7 +26,7 @@ class Ivf(FaissIndex):
     The means are trained on a seeded sample of up to ``train_sample`` vectors. A small corpus has fewer lists: one
     per 39 training vectors, but at least one, so that 400 vectors make 10 lists. A list stores one byte per value of a
     vector; the candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than
-    ``depth`` are found if the searched lists contain no more.
+    ``depth`` vectors are found if the searched lists contain fewer.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))

@@ -56,7 +56,7 @@ class LanceTable(ExternalIndex):
     table: str = "ragsweep"
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without a user, a key, ? or #; put keys"
@@ -81,7 +81,7 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the build parameters: together with its vectors, they identify a table."""
+        """List the build parameters; they and the vectors identify a table."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"
@@ -114,7 +114,7 @@ class LanceTable(ExternalIndex):
         table.tags.create(COMPLETE, table.version)
 
     def _check(self, table: Any, name: str, number: int) -> None:
-        """Raise CallFailed unless a table contains exactly ``number`` vectors, all of them indexed."""
+        """Raise CallFailed unless a table has exactly ``number`` vectors, all indexed if there are at least 256."""
         count = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
@@ -163,7 +163,7 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert an error in the block to CallFailed, with one line; LanceDB has no exception classes of its own."""
+        """Convert errors in the block to one-line CallFailed errors; LanceDB has no exception classes of its own."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
@@ -213,9 +213,9 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table with a graph of vectors, which have one byte per value.
+    """Search a LanceDB table with a graph of vectors that are stored in one byte per value.
 
-    A table of up to 2^20 vectors has one graph, a larger one several, which are all searched. The candidates are scored
+    A table of up to 2^20 vectors has one graph. A larger table has several, and all are searched. Candidates are scored
     by the vectors themselves, and no ranking is longer than ``ef_search``. A rebuilt table may miss different
     neighbours: several threads build the graph.
     """

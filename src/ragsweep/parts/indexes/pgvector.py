@@ -77,7 +77,7 @@ class PgVector(ExternalIndex):
                 raise ConfigError(f"index.{key} is {value}; pgvector accepts at most {most}")
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigError("index.url and index.url_env: set one of them, and the other to null")
         # Values are not quoted: they may contain the password.
@@ -161,7 +161,7 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert an error of PostgreSQL in the block to CallFailed, with one line without the password."""
+        """Convert an error of PostgreSQL in the block to CallFailed, whose message is one line without the password."""
         import psycopg
 
         try:

@@ -64,7 +64,7 @@ class Qdrant(ExternalIndex):
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
                 f"index.base_url and index.path are both {'null' if self.path is None else 'set'}; set one of them, and"
@@ -145,7 +145,7 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert a client's error in the block to CallFailed, with one line without the key."""
+        """Convert the client's API errors in the block to CallFailed, whose message is one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:

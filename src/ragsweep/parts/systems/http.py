@@ -32,11 +32,12 @@ SIGNED = ("code", *SIGNATURES)
 class Http(ServiceSettings):
     """POST each question as JSON to ``url``.
 
-    In ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question, and a value ``{history}`` by the
-    earlier turns, a list of objects with ``role`` and ``content``. An item ``{history}`` of a list is replaced by one
-    item per turn. ``answer``, ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the
-    response (see :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. If the
-    response is a stream of events, the texts at ``answer`` are joined.
+    In the values of ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question. A value
+    ``{history}`` is replaced by the earlier turns, a list of objects with ``role`` and ``content``. An item
+    ``{history}`` of a list is replaced by one item per turn. ``answer``, ``contexts``, ``ids``, ``scores``,
+    ``tokens_in`` and ``tokens_out`` are paths into the response (see :mod:`ragsweep.parts.systems.responses`), or null;
+    without ``answer`` the system only searches. If the response is a stream of events, the texts at ``answer`` are
+    joined.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))

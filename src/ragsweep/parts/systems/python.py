@@ -30,9 +30,9 @@ KEYS = ("answer", "contexts", "ids", "scores", "tokens_in", "tokens_out")
 class Python:
     """Call ``function`` ("package.module.function") with each question.
 
-    The function takes the question and, if it has a second parameter, the earlier turns (a list of mappings with
-    ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional if
-    ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
+    The function takes the question and, if it has a second positional parameter, the earlier turns (a list of mappings
+    with ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional
+    if ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
     exception counts as a failed answer. The function's module must be trusted. The address of a result contains a hash
     of the source of that module, and of the modules that it imports from its own package.
     """
