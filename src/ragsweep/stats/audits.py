@@ -83,7 +83,7 @@ class FusionAudit:
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean; significant ones come first, then larger total losses."""
+        """The slices where a leg has the better mean: significant ones first, then by total loss (largest first)."""
         found = [one for one in self.slices if one.difference < 0]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
@@ -148,7 +148,7 @@ class Audits(NamedTuple):
     """Checks beyond the deciding metric, mostly of the choice; all rows are rows of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
-    worse: tuple[str, int] | None = None  # metric and row: the choice, shown worse, or a config shown better than it
+    worse: tuple[str, int] | None = None  # a metric, and a row: the choice, shown worse, or a config shown better
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg of the choice that is better than it
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config

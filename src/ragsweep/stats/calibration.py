@@ -143,7 +143,7 @@ class Noise(NamedTuple):
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
     """Measure the noise between two judgements of the same questions; ``n`` excludes questions with a NaN score.
 
-    ``weights`` are the questions' weights in means; the noise of one verdict and the changed share are unweighted.
+    ``weights`` are the questions' weights in the two means; the spreads and the changed share are unweighted.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     known = ~(np.isnan(one) | np.isnan(other))

@@ -31,7 +31,7 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of all pairs if a baseline is declared: intervals against it may also exclude the best, in 2.5 % of sweeps."""
+"""Level of ``all_pairs`` with a baseline: intervals against it may also exclude the best, in up to 2.5 % of sweeps."""
 
 
 def compare_configs(

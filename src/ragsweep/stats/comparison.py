@@ -59,7 +59,7 @@ class Correction:
 
 @dataclass(frozen=True, eq=False)
 class SweepComparison:
-    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, in sweep order.
+    """The comparison of a sweep. Rows of arrays (except in ``slices``) are the configs of ``matrix``, in sweep order.
 
     Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else by default the
     choice.

@@ -18,7 +18,7 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 EFFECT = 0.02
 """The default effect size; for a metric with a unit it is a share of the mean."""
 CORRELATION = 0.8
-"""If only one config is given, the assumed correlation of its scores with a second config's, of equal variance."""
+"""The assumed correlation of a config's scores with those of a second one, of equal variance, if only one is given."""
 Row = Mapping[str, Any]
 
 

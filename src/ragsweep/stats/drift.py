@@ -21,7 +21,7 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""Largest deviations that are not drift: of a share, of a probability from one half, and as a factor."""
+"""Largest changes that are not drift: the difference of two shares, that of a probability from .5, and the ratio."""
 
 NOISE = 1e-6
 """Tolerance for equality, relative to the largest number: scores computed on two machines differ by rounding."""

@@ -238,8 +238,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: none may be worse by more than the margin.
 
-    If none is, the check is inconclusive without questions, or if some questions scored in the baseline are
-    ``missing``. ``slack`` is that of the question nearest to the margin, or furthest beyond it.
+    If none is, the check passes; but it is inconclusive if there are no questions, or if some that the baseline has
+    scores for are ``missing``. ``slack`` is that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
     unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)

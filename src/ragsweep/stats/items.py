@@ -121,7 +121,7 @@ def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
 
 
 def find_redundant(scores: Doubles, clusters: Numbers) -> list[list[int]]:
-    """Group the questions of each cluster whose correlation with the first of their group is at least .98.
+    """Within each cluster, group the questions whose correlation with the first of their group is at least .98.
 
     Questions on which all configs have the same score are in no group: their redundancy is undetermined.
     """

@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Choose ``size`` questions greedily, so that over the configs the sum of their scores correlates with that of all.
+    """Greedily choose ``size`` questions whose summed scores correlate, over the configs, with the sum of all scores.
 
     Returns their sorted indices. Covariances of different questions are halved. Each category has its share of the
     places; a cluster has at most its share, rounded up, while questions of other clusters are available.

@@ -18,7 +18,7 @@ PARTITIONS = 20
 """Number of divisions into folds; several of them reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
-"""Means that differ by less than this fraction of the largest mean or score count as tied."""
+"""Two means are tied if they differ by at most this fraction of the largest mean or score."""
 
 
 class SelectionBias(NamedTuple):

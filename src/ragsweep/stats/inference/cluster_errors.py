@@ -182,7 +182,7 @@ def _root(decreasing: Callable[[float], float], low: float, high: float) -> floa
 
 
 def _satterthwaite(model: _Model) -> float:
-    """Return the degrees of freedom, 2 mean² / variance of the estimated variance (Satterthwaite 1946)."""
+    """Return the degrees of freedom of a variance estimate: 2 x squared mean / variance (Satterthwaite 1946)."""
     _, form, apart = model.mean_and_variance()
     others = model.counts - 1
     return float((np.trace(form) + apart @ others) ** 2 / (np.square(form).sum() + np.square(apart) @ others))

@@ -1,8 +1,9 @@
 """The sequential test of races and gates: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
-a factor whose mean is at most 1 if the mean difference is at most the margin. Then the capital ever reaches 20 with
-a probability of at most 1 / 20, for any sequence of looks (Ville 1939): it is an e-value at any stopping time.
+a factor whose mean is at most 1 if the mean difference is at most the margin. In that case the probability that the
+capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). It is an e-value at any stopping
+time.
 """
 
 import math
@@ -17,7 +18,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 STAKES = (0.3, 0.6, 0.9)
-"""Stakes: shares of the capital that one question may lose; a third of the capital is bet with each stake."""
+"""Shares of a capital that one question may lose. Each stake has its own capital; the capitals are averaged."""
 LARGEST_STAKE = 0.9
 """Largest share of the capital that a cluster can lose, regardless of its size."""
 STEPS = 50
@@ -66,7 +67,7 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return, after each cluster, the largest value so far of ``capital`` (as from ``betting``), at least 0."""
+    """Return the largest log capital up to each cluster, or 0 if all are below 0; ``capital`` is from ``betting``."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 

@@ -12,7 +12,7 @@ Flags = NDArray[np.bool_]
 
 TOO_SHORT = "may be too short: rare losses"
 SURE = 0.05
-"""Smallest p-value at which the randomisation test does not confirm an interval."""
+"""The randomisation test confirms the interval of a slice if its corrected p-value is below this."""
 POWER = 0.8
 LEVEL = 0.95
 
@@ -93,8 +93,8 @@ class Power:
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
-    configs that differ from the baseline, ``alone`` the same if only two configs are compared. These are NaN with fewer
-    than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
+    configs that differ from the baseline; ``alone`` is what it would be if only two configs were compared. All are NaN
+    with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
     """
 
     detectable: Doubles
@@ -173,7 +173,7 @@ class Part:
     """The comparison on a part of the questions.
 
     In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions of
-    that document, not to other documents; NaN with too few questions.
+    that document, not to other documents. The ends are NaN with too few questions.
     """
 
     questions: tuple[str, ...]  # their ids

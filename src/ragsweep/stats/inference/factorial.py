@@ -59,7 +59,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column per term: the intercept, all levels but the first of each factor, and any products of two of these."""
+    """One column per term: the intercept, each level except a factor's first and, with interactions, their products."""
 
     factors: Mapping[str, tuple[str, ...]]
     columns: tuple[tuple[tuple[str, str], ...], ...]
@@ -82,8 +82,8 @@ def effects(
     an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares. It has main
     effects and two-way interactions, or main effects alone if the configs do not determine the interactions, as in an
     ablation that changes one parameter at a time. Either way an effect has one number per question, so questions remain
-    paired and clustered. The metric can only rise with the factors in ``lengthening``: their main effects are not
-    exposed if no question loses.
+    paired and clustered. Raising a factor in ``lengthening`` can only raise the metric, so its main effects are not
+    ``exposed`` if no question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]

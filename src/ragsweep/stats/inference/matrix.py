@@ -103,7 +103,7 @@ def number_clusters(names: NDArray[np.generic]) -> Numbers:
 
 
 def is_amount(unit: str) -> bool:
-    """Return whether ``unit`` is that of amounts, which may have a long tail; a bounded scale and "" are not."""
+    """Return whether a metric with this unit is an amount, which may have a long tail; False for "" and ``SCALES``."""
     return bool(unit) and unit not in SCALES
 
 

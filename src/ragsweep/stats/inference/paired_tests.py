@@ -60,7 +60,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
 def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
     """Return, per row, the positive rank sum, the number of non-zero differences, and a number for the ties.
 
-    It is the sum of t^3 - t over the groups of t differences of equal size.
+    The number for the ties is the sum of t^3 - t over the groups of t differences of equal size.
     """
     rows, questions = apart.shape
     if not questions:

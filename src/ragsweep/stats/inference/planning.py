@@ -65,7 +65,7 @@ def find_variation(metric: str) -> tuple[str, Variation]:
 
 
 def pilot_variation(matrix: Matrix, kind: str) -> Variation:
-    """Return the (weighted) variation of the second row minus the first; ``kind`` names the change between them."""
+    """Return the (weighted) variation of the difference, second minus first row; ``kind`` names the kind of change."""
     differences = matrix.values[1] - matrix.values[0]
     weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
     deviations = (differences - weights * differences.mean())[None, :]

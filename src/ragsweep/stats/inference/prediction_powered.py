@@ -138,7 +138,7 @@ class _Estimate(NamedTuple):
 
 
 def _estimate(case: _Case, pseudo: float) -> _Estimate:
-    """Estimate the contrast from the labels and from ``pseudo`` added clusters of one label per row.
+    """Estimate the contrast from the labels and from ``pseudo`` added clusters, each with one pseudo-label per row.
 
     The added clusters are spread evenly over all kinds. A kind combines, in each row, one of the two marks with the
     judge's lowest or highest score.

@@ -1,7 +1,7 @@
 """Losses too rare to have been observed: whether a lead survives one more cluster on which everything is lost.
 
-A config that gains a little on many questions and loses a lot on a few leads by chance if the few are not in the
-sample, and the spread of the sampled scores does not reveal it. The remedy needs a bound on the loss of a single
+If a config gains a little on many questions and loses a lot on a few, it leads by chance when the sample has none of
+the few, and the spread of the sampled scores does not reveal this. The remedy needs a bound on the loss of a single
 question.
 """
 

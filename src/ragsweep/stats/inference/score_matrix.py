@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for a missing score caused by the config: it declined to answer, or there was nothing to measure."""
+"""Reasons for missing scores that are the config's own doing: it declined, or there was nothing to measure."""
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:

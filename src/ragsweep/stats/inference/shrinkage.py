@@ -97,7 +97,7 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the probability of each division and spread, and given these a difference's mean and standard error.
+        """For each division and spread, return its probability, and under it a difference's mean and standard error.
 
         The difference is ``row`` minus ``other``; all three arrays are (divisions, spreads). Within a group, the
         observed difference and its squared error are multiplied by the share kept. Between groups, each of the two
@@ -161,7 +161,7 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else in proportion to the scores' spread."""
+    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else by their spread, or their size if none vary."""
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
@@ -203,7 +203,7 @@ def _groups(observed: Doubles, variance: float, independent: float, scale: float
     A priori every size of the upper group is equally probable, and so is every subset of a given size; but only the
     subsets with the highest means are computed. The distance between the groups has a normal prior, whose standard
     deviation is the largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is
-    ``independent``. Equal means are never in different groups, and only two configs are always one group.
+    ``independent``. Equal means are never in different groups; if there are just two configs, they are one group.
     """
     from scipy.special import gammaln, logsumexp
 

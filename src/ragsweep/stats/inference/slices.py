@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 SMALL = 20
 """Slices with fewer questions are marked, because they show only large differences."""
 WORK = 20_000_000_000
-"""Maximum number of multiplications for the intervals of all slices; beyond it there are fewer resamples."""
+"""Number of multiplications, for all slices' intervals, beyond which there are fewer resamples, but at least 1,000."""
 
 
 def by_slice(
@@ -40,7 +40,8 @@ def by_slice(
         baseline: The row that the others are compared with.
         level: Simultaneous level of all intervals.
         resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
-        rising: Flags of the configs that by definition cannot be worse on any question, and so are not ``exposed``.
+        rising: Flags of the configs that by definition are never worse than the baseline on any question, or never
+        better; they are not ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
