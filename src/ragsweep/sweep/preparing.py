@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan", "progress")
-"""Settings that all jobs of a command share."""
+"""Settings that must be equal in all jobs of a command."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
     """Check every config of a command against its data, and plan the computations of all of them.
 
-    For a search, only the first experiment is kept, and the plan is an upper bound on all trials (with a sweeper other
-    than ours, the plan of the first experiment). Raises a RagsweepError if any config is invalid.
+    For a search, only the first experiment is kept, and the plan is an upper bound on the work of all trials (with a
+    sweeper other than ours, it is the plan of the first experiment). Raises a RagsweepError if any config is invalid.
     """
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)

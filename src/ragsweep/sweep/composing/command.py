@@ -51,7 +51,7 @@ class Command:
     batch: int | None = None  # jobs per launch
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
-    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of the first jobs, in order
+    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # by job; none for an added baseline
     notes: tuple[str, ...] = ()  # notes for the user on the parsed command
 
     @property
@@ -110,8 +110,8 @@ def read_command(
     """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
     ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``; the configs that
-    it has composed are reused. Raises ConfigError, with the nearest known name, if the overrides cannot be read or
-    composed.
+    it has composed are reused. Raises ConfigError if the overrides cannot be read or composed; the message on a
+    misspelt name has the nearest known one.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
@@ -205,7 +205,8 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raises it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``.
+    Also raises it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, and no package
+    is on the search path.
     """
     lines = [str(override.input_line) for override in parsed]
     packaged = any("pkg://" in line for line in lines)

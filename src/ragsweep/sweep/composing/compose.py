@@ -1,4 +1,4 @@
-"""Compose configs through Hydra's public API, with one template per set of structural overrides."""
+"""Compose configs through Hydra's public API; configs that differ only in plain values share a template."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def config_folder() -> Path:
 
 @cache
 def main_config() -> Mapping[str, Any]:
-    """Return the shipped main config as written, with "" as the value of each group that requires an option."""
+    """Return the shipped main config as written, without ``hydra``, with "" for each group that requires an option."""
     content = yaml.safe_load((config_folder() / f"{CONFIG}.yaml").read_text(encoding="utf-8"))
     entries = [entry for entry in content.pop("defaults") if isinstance(entry, Mapping)]
     groups = {str(key): "" for entry in entries for key in entry if key not in ("sweeps", "task") and " " not in key}
@@ -47,7 +47,7 @@ def main_config() -> Mapping[str, Any]:
 
 
 class Policy(Protocol):
-    """A policy for the content of configs. Its methods raise ConfigError, which names the forbidden key."""
+    """A policy for the content of configs. Its methods raise ConfigError for anything that it forbids."""
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
         """Check overrides before composition."""
@@ -110,7 +110,7 @@ class Composer:
             return GlobalHydra.instance().config_loader()
 
     def options(self, overrides: Sequence[str]) -> Options:
-        """Return a function that lists the options of a group, including those in folders that overrides add."""
+        """Return a function that lists a group's options, also those in folders added by overrides or --config-dir."""
         paths = ",".join(f"'{path}'" for path in self._searched(overrides))
         added = [f"hydra.searchpath=[{paths}]"] if paths else []
         return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)

@@ -112,7 +112,7 @@ def _add_variables(secrets: Secrets, where: str, text: str) -> None:
 
 
 def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
-    """Raise ConfigError, with the key, if two files, or a file and an override, set different classes for a metric.
+    """Raise ConfigError if the files and overrides of one config set different classes for the same metric.
 
     A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``.
 

@@ -51,7 +51,8 @@ def expand(
     deduplicated unless ``once`` is false (Hydra's basic sweeper does not deduplicate).
     ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
-    Raises HydraException for unreadable overrides, intervals, cases that are not lists of overrides, and too many jobs.
+    Raises HydraException for unreadable overrides, patterns that match no option, intervals, ``params`` or ``cases`` of
+    the wrong form, and too many jobs.
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"hydra.sweeper.params: must be a mapping from keys to swept values, got {params!r}")

@@ -82,7 +82,7 @@ LOG_FORMATS = frozenset(
         "%(message)s",
     }
 )
-"""Our format and Hydra's: with a custom format a config could write any text, such as a shell command."""
+"""The permitted formats, ours and Hydra's; with any other, a config could write any text, such as a shell command."""
 
 LOG_FILE = ".log"
 """Required suffix of log files, because the run's folder may contain the user's own files."""
@@ -130,7 +130,8 @@ def check_search_path(path: str) -> None:
 def check_hydra(settings: Mapping[str, Any]) -> None:
     """Check Hydra's node, whose values were resolved with `FOLDER` in place of the run's folder.
 
-    Raises ConfigError, with the key, for any class, setting or file location that is neither listed nor trusted.
+    Raises ConfigError, whose message names the key, for any class, setting or file location that is neither listed nor
+    trusted.
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)

@@ -46,7 +46,7 @@ class Job:
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the config's parameters as `parameters` does, with ``values`` as the plain values of all keys."""
+        """Return the config's settings as `parameters` does, but take their values from the plain config ``values``."""
         return {**self.chosen, **spell(self.config.written, values)}
 
     @property

@@ -57,7 +57,7 @@ def sweep_title(sweep: Sweep) -> str:
 
 
 def study_title(sweep: Sweep) -> str:
-    """Name a sweep by its user-defined name, its named sweep and its swept parameters: ``demo: top_k × retriever``.
+    """Name a sweep by its typed ``name`` and ``sweeps``, if any, and its swept parameters: ``demo: top_k × retriever``.
 
     For a search, the parameters are left out.
     """

@@ -162,7 +162,7 @@ class PlainConfig:
 def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     """Convert a config to plain values, with resolved interpolations.
 
-    Raises ConfigError, with the key, for an unresolvable value, and for a missing one unless ``allow_missing``.
+    Raises ConfigError for an unresolvable value, and for a missing one unless ``allow_missing``.
     """
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
@@ -182,7 +182,7 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
 
 
 def explain_interpolation(fault: str) -> str:
-    """Add a remedy to OmegaConf's message on an interpolation."""
+    """Replace OmegaConf's message on an interpolation with a fact and a remedy; return any other message unchanged."""
     if "Recursi" in fault or "recursion" in fault:
         return _CIRCULAR
     if variable := re.search(r"Environment variable '(\w+)' not found", fault):

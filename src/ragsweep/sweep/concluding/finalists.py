@@ -56,9 +56,9 @@ def choose(
     """Choose the configs to evaluate on the holdout: the reference, the chosen config, the best one, and others.
 
     The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
-    be the best, the cheapest first. ``most`` limits the number of configs. The reference counts only if it may be the
-    best, and there is always room for one config besides it. Returns [] if ``most`` is 0, if there is no comparison, if
-    the search used all questions, or if the golden set is too small for a holdout.
+    be the best, the cheapest first. ``most`` limits the number of configs; the reference counts towards it only if
+    it may be the best, and there is always room for one config besides it. Returns [] if ``most`` is 0, if there is no
+    comparison, if the search used all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
@@ -103,7 +103,7 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
 
 
 def _is_held_back(run: Run) -> bool:
-    """Return whether enough questions are held out from the search."""
+    """Return whether a search used only the tune questions of a set that is large enough for a holdout."""
     facts = run.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

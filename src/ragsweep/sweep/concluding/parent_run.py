@@ -176,7 +176,7 @@ def _history(summary: SweepSummary) -> list[PastSweep]:
 
 
 def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:
-    """Return tags by job: its trial in a search, and with several objectives whether it is on the Pareto front."""
+    """Return tags by job: its trial in a search; with several objectives, also whether it is on the Pareto front."""
     tags = summary.study.trial_tags() if summary.study else {}
     if len(summary.objectives) > 1:
         front = {result.name for result in summary.front}

@@ -132,7 +132,7 @@ def _renamed(record: Record, name: str) -> Record:
 
 
 def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> list[Result | Failure]:
-    """Return holdout outcomes under the names of their trials."""
+    """Return holdout outcomes, each under the numbered name of its trial, with `SUFFIX`."""
     plain = [record.outcome.name.removesuffix(SUFFIX) for record in records]
     return [
         _renamed(record, names.get(name, name) + SUFFIX).outcome for record, name in zip(records, plain, strict=True)

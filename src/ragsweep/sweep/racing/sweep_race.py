@@ -40,7 +40,7 @@ class RaceRecords(Protocol):
     """A race's access to the records of a running sweep."""
 
     def results(self) -> dict[int, Result]:
-        """Read the latest result of each config, by job number."""
+        """Read the latest result of each config that has one, by job number."""
 
     def drop(self, job: int, result: Result) -> None:
         """Record the scores of a dropped config."""
@@ -116,7 +116,7 @@ class SweepRace:
         return self.records
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's weighted scores of the first ``count`` questions; fewer if it was dropped or failed."""
+        """Return a config's weighted scores of the first ``count`` questions, or of as many as it has completed."""
         known = dict(zip(result.questions["question_id"], result.questions[self.plan.metric.name], strict=True))
         count = count if result.run.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.plan.questions[:count]]

@@ -35,7 +35,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class TrackedContent:
-    """The files, metrics, tags and tables of a run in the tracker, which belongs to a sweep or to a single config."""
+    """The content of a sweep's parent run, or of a single config's run, in the tracker."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)

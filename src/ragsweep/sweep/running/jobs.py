@@ -41,8 +41,8 @@ class Partial(Exception):
 def run_job(context: RunContext, job: Job) -> JobValue:
     """Evaluate one config of a sweep; record, track and show it; return its value for the sweeper.
 
-    A finished job is not run again, and returns its recorded value. A failure is recorded and re-raised, so that the
-    launcher continues with the other jobs. On a rung of a race, the scores are recorded, but neither tracked nor shown.
+    A finished job is not run again, and returns its recorded value. A failure is recorded and re-raised; the launcher
+    continues with the other jobs. On a rung of a race, the scores are recorded, but neither tracked nor shown.
     Raises RagsweepError for a job that was dropped by a race, is claimed by another process, or follows too many
     failures, and Partial if too few questions were scored.
     """

@@ -41,7 +41,7 @@ def launch_batches(
 
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Group job numbers into consecutive ranges of at most ``longest`` jobs, in ascending order."""
+    """Group job numbers into ranges, each of at most ``longest`` consecutive numbers, in ascending order."""
     batches: list[range] = []
     for number in sorted(set(numbers)):
         if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):

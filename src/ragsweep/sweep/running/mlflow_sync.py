@@ -107,7 +107,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED the sweeps of this tracker whose processes have died; they would be shown as running forever."""
+    """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -153,7 +153,10 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """List ((URI, experiment), count) of the other trackers that lack results assigned to them, most results first."""
+    """List the other trackers that lack results assigned to them, as ((URI, experiment), number of these results).
+
+    The tracker that lacks the most results comes first.
+    """
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
     outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]
@@ -248,7 +251,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
-    """Tag a run with the user-defined names of ``target``, its sweep or its record."""
+    """Tag a run with the user-defined names of ``target``: its sweep, its config or its record."""
     if names := ledger.names.of(target):
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 

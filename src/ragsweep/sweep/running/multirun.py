@@ -59,7 +59,7 @@ class Multirun:
     race: SweepRace | None = None
 
     def __post_init__(self) -> None:
-        """Set short aliases for parts of the context."""
+        """Set short aliases for parts of the context, and the defaults that a search overrides."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.values: Mapping[str, Any] = self.jobs[0].config.values

@@ -14,7 +14,7 @@ class LedgerRace:
     context: RunContext
 
     def results(self) -> dict[int, Result]:
-        """Read the latest result of each config, by job number."""
+        """Read the latest result of each config that has one, by job number."""
         assert self.context.sweep
         records = self.context.ledger.raced(self.context.sweep.id)
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}

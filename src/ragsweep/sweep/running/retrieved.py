@@ -64,7 +64,7 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 class JudgedContexts(NamedTuple):
     """The share of judged chunks among the first ``depth`` chunks of two configs' contexts.
 
-    ``low`` and ``high`` bound the difference in nDCG over all possible relevance labels of the unjudged chunks.
+    ``low`` and ``high`` bound the difference in nDCG if each unjudged chunk is irrelevant or has grade 1.
     """
 
     depth: int
@@ -73,7 +73,7 @@ class JudgedContexts(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        """Describe the share in one sentence."""
+        """Describe the share and the bounds in one sentence."""
         share = f"judged@{self.depth}: {number(100 * self.share)} % of both configs' chunks"
         if self.low == self.high:
             return f"{share}; the rest cannot change the difference in ndcg@{self.depth}"

@@ -100,7 +100,7 @@ class Session:
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.
 
-        Raises a RagsweepError, with the key or the file and line, for the first fault that is found.
+        Raises a RagsweepError for the first fault that is found.
         """
         plain = job.config.values
         check_config(plain)

@@ -32,7 +32,7 @@ POLL = 10.0
 """Seconds between calls to squeue."""
 
 PATIENCE = 30.0
-"""Timeout in seconds for a SLURM command, which would retry for minutes while the controller is down."""
+"""Timeout in seconds for a SLURM command, which would otherwise retry for minutes while the controller is down."""
 
 LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i %T")
 
@@ -84,7 +84,7 @@ class SlurmQueue:
         return [job for job in list(self._states) if not self.is_done(job)]
 
     def _refresh(self) -> None:
-        """Update the states of the user's jobs; keep the known states while squeue fails."""
+        """Update the states of the registered jobs; keep the known states while squeue fails."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + POLL
@@ -151,7 +151,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """Raised when SLURM preempts the job; ``cause`` is the exception of submitit, which may have requeued the job."""
+    """Raised when SLURM warns the job; ``cause`` is the exception of submitit, which may have requeued the job."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))
@@ -160,7 +160,7 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """Prevent a job that SLURM preempts in the block from being recorded as a failed config.
+    """Prevent a job that SLURM ends in the block, by preemption or timeout, from being recorded as a failed config.
 
     SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
     SystemExit, or, if it must not be requeued, another error.

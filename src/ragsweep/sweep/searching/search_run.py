@@ -81,7 +81,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 def search_key(command: Command, signature: str, tracker: str) -> str:
     """Derive the key of a search from its `_SEARCHED` settings, race, overrides, base config and tracking location.
 
-    The number of trials, the sampler, and the user of the database may change when a search is continued.
+    The name, the number of trials, the sampler, and the user of the database may change when a search is continued.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
