@@ -22,7 +22,7 @@ from ragsweep.stages.graph import SOURCE, walk
 FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
 PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
-"""The config keys on which each address of a ``ConfigGraph`` depends, in addition to the earlier addresses."""
+"""The config keys to name if an address of a ``ConfigGraph`` is the first that differs, in order of the addresses."""
 _AGAIN = "ship the config again: ragsweep ship RUN --name MODEL"
 
 
@@ -64,7 +64,7 @@ def write_bundle(
 def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
     """Read the manifest of a bundle, and verify the digests of all its files, or of the named ones.
 
-    Raises InputError for a folder that is not a bundle, or has changed since it was shipped.
+    Raises InputError for a folder that is not a bundle, has another format, or has changed since it was shipped.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))

@@ -254,7 +254,7 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a difference is a drift, unless it is a harmless decrease, such as a lower latency."""
+    """Return whether a difference is a drift and not a harmless decrease, such as a lower latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 

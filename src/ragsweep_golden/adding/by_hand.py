@@ -58,7 +58,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
     """Add an entry to a golden file, or merge it into the entry of the same question, which must lack evidence.
 
-    Raises InputError for faults of the file, and if the entry of the question has evidence or needs none.
+    Raises InputError as ``read_file`` does, and if the entry of the question has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     for number, (other, question) in enumerate(read):

@@ -71,8 +71,9 @@ def read_log(path: Path) -> list[str]:
 def find_question(value: Any) -> str:
     """Return the question in an application's input, or "" if it has none.
 
-    The input may be a text, a list of messages, or an object with one of these in a field of NAMES. Raises ValueError,
-    whose message names the field if there is one, for a list, or a text in JSON syntax, that cannot be read as such.
+    The input may be a text, a list of messages, or an object with one of these in a field of NAMES. Raises ValueError
+    for a list that cannot be read as messages or as one text, and for a text that looks like a list or an object but
+    cannot be parsed (see ``decoded``). The message names the field, if the value is in one.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -112,10 +113,10 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop each new question that is similar to a kept one: to one of the set, or to a more frequent new one.
+    """Drop each new question that is similar to a kept question: one of the set, or a more frequent new question.
 
     Of near-duplicates within the set, only the first counts as kept. The count of a dropped question is added to that
-    of the most similar kept one, if this is new.
+    of the most similar kept question, if the kept question is new.
     """
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
@@ -154,7 +155,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return the fields of an entry whose evidence is a sentence; its passage, for review, is a chunk around it."""
+    """Return an entry's fields for a sentence: the sentence as evidence, a chunk around it as passage for review."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)

@@ -157,8 +157,8 @@ class ModelAsker:
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
         """Return the complete objects among the first A_CHUNK of a reply.
 
-        A failed call, a reply that is not a JSON array, and each object without one of the ``needed`` fields count as
-        faults.
+        A failed call, a reply that is not a JSON array, and each item that is not an object with all ``needed`` fields
+        count as faults.
         """
         if answer.failed:
             self.failures += 1

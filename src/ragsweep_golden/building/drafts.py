@@ -152,5 +152,5 @@ class WantedSet(NamedTuple):
 
 
 def chance(seed: int, text: str) -> str:
-    """Return a text's sort key in a random order that depends only on the seed, not on the other texts."""
+    """Return a key that sorts texts randomly; it depends only on the seed and the text, not on the other texts."""
     return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

@@ -33,7 +33,7 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the prose sentences of ``documents`` that are in ``language``, each with the first chunk that contains it.
+    """Return the prose sentences in ``language`` of ``documents``, each with the first chunk that contains it.
 
     Sentences that no single chunk contains are omitted.
     """
@@ -50,7 +50,7 @@ def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], langu
 
 
 def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Yield the start and text of each prose sentence of a text; a sentence never crosses a line."""
+    """Yield the start and text of each prose sentence in ``language``; no sentence spans two lines."""
     for begin, end in sentences(text, LANGUAGES[language]):
         at = begin
         for piece in text[begin:end].split("\n"):

@@ -66,7 +66,7 @@ class PhaseFiles:
     ) -> list[Row]:
         """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them.
 
-        ``as_entries`` makes the entries of the set at this point from the rows.
+        ``as_entries`` turns the rows into the entries that the set has at this point.
         """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}

@@ -17,8 +17,8 @@ COMPARED = 512  # characters at the start of the passage that are compared with 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
     """Validate or reject answerable drafts by ``passages``, the text of each draft's chunks.
 
-    The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity. An answer that is not
-    verbatim and has a number that its evidence lacks is rejected without further tests.
+    The methods are verbatim, keywords and, with ``embed``, similarity; the first that succeeds is recorded. An answer
+    that is not verbatim and has a number that its evidence lacks is rejected without further tests.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

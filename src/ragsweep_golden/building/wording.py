@@ -88,6 +88,6 @@ def _join(before: str, text: str) -> str:
 
 
 def without_lead_in(text: str, language: str) -> str:
-    """Remove lead-ins that do not change the meaning of a sentence: ``So, ...``."""
+    """Remove lead-ins that do not change a sentence's meaning (``So, ...``), and capitalise the first letter."""
     body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]

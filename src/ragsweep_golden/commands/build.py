@@ -92,7 +92,7 @@ def _with_embedder(given: Sequence[str]) -> list[str]:
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
-    """Yield the types found and wanted, the omitted questions by reason, and the questions that fail a gate."""
+    """Yield the types with their quotas, the omitted questions by reason, and the questions that fail a gate."""
     wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
     mix = compare_mix(built.entries, wanted)
     left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)

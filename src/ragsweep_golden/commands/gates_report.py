@@ -69,7 +69,7 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
 
 
 def _faults(one: GateResult) -> list[str]:
-    """List the questions that fail a gate that did not pass."""
+    """List the first questions that fail a gate, and the number of the rest; empty if the gate passed."""
     if one.verdict == judging.PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]

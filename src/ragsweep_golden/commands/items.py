@@ -110,7 +110,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     """Choose and write the mini set.
 
     Raises:
-        InputError: There are too few configs, or the file is not the sweeps' golden set.
+        InputError: There are too few configs, or the golden file lacks a chosen question or is not JSON lines.
     """
     if report.items is None:
         raise InputError(

@@ -34,10 +34,10 @@ class Place(NamedTuple):
 
 
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
-    """Find each text in a corpus: verbatim or, unless it must be exact, in the passage that shares most of its words.
+    """Find each text in a corpus: verbatim or, unless it must be exact, in the passage that has most of its words.
 
-    A text that occurs in several documents is located in the first. A text is omitted if it is not found, or if no
-    passage has at least LEAST_SHARED of its words.
+    A text that occurs in several documents is located in the first. A text is omitted if it is found neither verbatim
+    nor in a passage with at least LEAST_SHARED of its words.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}

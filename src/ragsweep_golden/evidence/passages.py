@@ -91,7 +91,10 @@ def is_verbatim(answer: str, passage: str) -> bool:
 
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words (4+ characters or syllabic, no stop words) in a passage; 0 if none."""
+    """Return the share of an answer's words that a passage contains; 0 if there are no words to compare.
+
+    Words of SHORTEST_WORD or more characters and syllabic words are compared, except stop words.
+    """
     said = _words(answer) - set(STOP_WORDS[language])
     wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
@@ -107,6 +110,6 @@ def _words(text: str) -> set[str]:
 
 
 def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of a question's content words in a passage; 0 without content words."""
+    """Return the share of a question's content words that a passage contains; 0 without content words."""
     asked = content_words(question, language)
     return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0

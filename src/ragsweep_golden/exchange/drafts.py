@@ -56,7 +56,7 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
     If another field has the right answer (see RIGHT), ``answer`` and ``answers`` are the system's. If there is any
     output of a system, or evidence in another field, ``passage``, ``context`` and ``contexts`` are retrieved texts,
-    except with ``supporting_facts``. Raises ValueError if ``answer`` and ``contexts`` may be either.
+    except with ``supporting_facts``. Raises ValueError if the origin of ``answer`` and ``contexts`` is ambiguous.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
@@ -165,7 +165,7 @@ def read_turns(value: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> str:
-    """Return the text of a message or of its parts; other parts, such as images, are dropped."""
+    """Return the text of a message, or of its text parts; other parts, such as images, are dropped."""
     found = decoded(value)
     parts = found if isinstance(found, list) else [found]
     texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]

@@ -37,7 +37,10 @@ def filled_fields(entry: Entry) -> Iterator[str]:
 
 
 def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
-    """Count the entries with a filled field outside ``kept``, by field; in ``kept``, "labels." means all labels."""
+    """Count the entries with a filled field outside ``kept``, by field.
+
+    A name in ``kept`` that ends with a dot, such as ``evidence.``, means all fields of that group.
+    """
     return Counter(
         name
         for entry in entries
@@ -55,7 +58,7 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 
 
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
-    """Return a label's text: the sentence around its quote, the whole document, or the quote if it is not found."""
+    """Return the sentence around a label's quote, the quote if it is not found, or, without one, the document."""
     found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")

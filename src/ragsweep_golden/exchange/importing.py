@@ -130,7 +130,10 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
 
 
 def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults) -> Iterator[RowDraft]:
-    """Yield each record with its draft; ambiguous or unreadable structure is a fault of its row."""
+    """Yield each record with its draft; a record that cannot be read is a fault of its row.
+
+    If it is ambiguous which fields are a system's, this is a fault of the first row, and nothing is yielded.
+    """
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
         try:

@@ -93,7 +93,7 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an example; its only output, or one with the name of a right answer, becomes the reference."""
+    """Flatten an example; its only output, or an output named like a right answer, becomes the reference."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
         raise ValueError('"outputs" is not an object; format=mlflow omits a system\'s outputs')

@@ -53,7 +53,7 @@ def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, also from a text that spells it out; empty for any other value."""
+    """Return an object, also from a text that spells it out; empty for any other value. Raises as ``decoded`` does."""
     found = decoded(value)
     return found if isinstance(found, dict) else {}
 

@@ -40,9 +40,9 @@ def _short_answers(subject: Subject) -> Measured:
 
 
 def _coherence(subject: Subject) -> Measured:
-    """Check the constraints C3 to C8, except what other gates check.
+    """Check the constraints C3 to C8, except for two faults that other gates find.
 
-    These are missing evidence (gate G1-1), and a missing or unknown ``unanswerable_type`` (G2-1).
+    Gate G1-1 finds missing evidence, and gate G2-1 finds a missing or unknown ``unanswerable_type``.
     """
     judged = []
     for one in subject.kept:

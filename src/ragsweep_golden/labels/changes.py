@@ -117,8 +117,8 @@ class _Verifier:
         """Check a label by its anchor only: repair it if the anchor has exactly one place.
 
         Places in other documents count only if there is none in the label's own. An anchor of fewer than FEWEST_WORDS
-        words may be repeated by chance: its label is not repaired if it also occurs in another document, or if its only
-        place is in another document that some label names.
+        words may be repeated by chance. Its label is not repaired if the anchor also occurs in another document, or if
+        its only place is in another document that some label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -163,7 +163,8 @@ class _Verifier:
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
         """Count the words around the anchor at a place that match those around it in the old corpus (``origin``).
 
-        Returns NOTHING if they are too few to identify the passage.
+        Returns NOTHING if these words are too few to identify the passage, unless the place is in the label's document
+        and either begins at the label's start, with a matching word beside it, or is in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
@@ -184,13 +185,13 @@ class _Verifier:
         return [_Place(one.name, span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
-        """Return a label for another place; it has a start if the old one has, or if the anchor is repeated there."""
+        """Return a label for a place, with a start if the old label has one or the document repeats the anchor."""
         text = text_of(self.corpora.new, place.document) or ""
         needs_start = label.start is not None or len(resolve(text, anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
-        """Return the change of a label whose anchor is missing: edited if a similar passage exists, else deleted."""
+        """Return a lost label's change: edited if its document or a successor has a similar passage, else deleted."""
         own = [label.document] if label.document in self.corpora.new.position else []
         for name in [*own, *self.corpora.successors(label.document)]:
             text = text_of(self.corpora.new, name) or ""
@@ -264,7 +265,7 @@ def repair(
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Move an entry's provenance to the document of a repaired label if it names that of the old label.
+    """Move an entry's provenance to the repaired label's document, if the provenance names the old label's document.
 
     ``start`` and ``end`` become the span of the entry's passage in that document; null unless the passage occurs there
     exactly once. If the document was renamed, ``chunk_id`` gets the new name; if the label moved to another document,

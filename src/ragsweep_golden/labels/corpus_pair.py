@@ -53,7 +53,7 @@ class CorpusPair:
 
     @cached_property
     def candidates(self) -> list[SearchableText]:
-        """The new and changed documents, to which a passage can have moved."""
+        """The new and changed documents, to which a passage can have moved; without an old corpus, all documents."""
         return searchable(self.new, self.old)
 
     @cached_property

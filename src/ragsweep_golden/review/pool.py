@@ -1,4 +1,4 @@
-"""Find the holes in the labels: retrieved chunks without a judgement, and how much one could change a comparison.
+"""Find the holes in the labels: unjudged retrieved chunks, and how much judging them could change a comparison.
 
 Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.

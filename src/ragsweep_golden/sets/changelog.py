@@ -25,7 +25,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """A golden file's entries, and the digest that a sweep of the whole set records; neither if it has faults."""
+    """A golden file's entries, and the digest that a sweep of the whole set records; a faulty file has neither."""
 
     entries: Sequence[Entry]
     digest: str | None
@@ -61,7 +61,7 @@ def read_changes(golden: Path) -> list[Change]:
 
 @contextmanager
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
-    """Record what the block changes in a golden file; nothing if the block fails or leaves the file with faults.
+    """Record what the ``with`` block changes in a golden file; nothing if it fails or leaves the file with faults.
 
     A block that changes nothing is recorded only if the file's digest is not the last recorded one. With a ``source``,
     the file derives from it and continues its changelog. Raises InputError for faults of the changelog, before the

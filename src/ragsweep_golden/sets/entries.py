@@ -124,7 +124,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
 
 
 def as_entry(question: Question) -> dict[str, Any]:
-    """Return a question of another format as an entry without groups."""
+    """Return a question as an entry: the filled fields of the root, and no other group."""
     labels = {name: label for name, label in question.labels.items() if name != "unanswerable_type"}
     entry = {
         "id": question.id,
@@ -166,7 +166,7 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield each constraint, C1 to C8, that an entry violates, and the reason."""
+    """Yield each violation of a constraint by an entry: the constraint, C1 to C8, and the reason."""
     is_unanswerable = not entry.get("answerable", True)
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)

@@ -101,7 +101,7 @@ def _read_pair(option: str, text: str) -> tuple[str, float]:
 
 
 def look(registry: ModelRegistry, version: ModelVersion, since: float, options: argparse.Namespace) -> Watch:
-    """Compare a version's traces since a time (seconds since the epoch) with its reference."""
+    """Compare a version's traces with its reference; traces before ``since`` (seconds since the epoch) are ignored."""
     traces, skipped = read_traces(registry, version, since, options.experiment)
     with tempfile.TemporaryDirectory(prefix="ragsweep-watch-") as name:
         folder = registry.download(version, (MANIFEST, REFERENCE, WORDS), Path(name))

@@ -115,7 +115,7 @@ def _number(value: float, kind: str, unit: str = "") -> str:
 
 
 def _score(value: float) -> str:
-    """Format a score or an amount with three digits, so that different medians look different."""
+    """Format a score or an amount with at least three digits, so that different medians look different."""
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
