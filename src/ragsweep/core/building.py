@@ -76,7 +76,7 @@ class Builder:
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
     """Raise ConfigError if a part satisfies none of the protocols.
 
-    The message lists the members that the part lacks of the closest protocol.
+    The message takes the protocol of which the part lacks the fewest members, and lists these members.
     """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))

@@ -110,7 +110,7 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the questions, except their notes and what `expectations` hashes, and of ``repeated_passages``.
+        """The hash of ``repeated_passages`` and of the questions, without notes and what only `expectations` hashes.
 
         Weights are hashed as shares of their sum, to nine digits; equal weights are not hashed.
         """
@@ -159,7 +159,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # identifies the partition, that is, the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each holdout question, on both sides
+    held: tuple[str, ...] = ()  # a short digest of each holdout question, also on the tune side
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class EvaluationView:
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): how many of those are inside evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds of each question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
-    context_length: NDArray[np.int64] | None = None  # (questions,): its chunks; None without a token budget
+    context_length: NDArray[np.int64] | None = None  # (questions,), in chunks; None without a token budget
     answers: Answers | None = None  # None if the config has no generator and no system that answers
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
     routes: Sequence[Route] | None = None  # one per question; None without a router

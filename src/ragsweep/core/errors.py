@@ -99,7 +99,7 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""The maximum number of known names that a message lists; of more names it lists at most ten, the closest if any."""
+"""Up to this many known names are all listed; of more, at most ten: the closest or, if none is close, the first."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

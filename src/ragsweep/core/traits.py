@@ -26,7 +26,7 @@ class PartTraits:
     """Of an index: parameters that only ``search`` reads; a change does not rebuild it."""
 
     filtering: frozenset[str] = frozenset()
-    """Of a retriever: {"min_score"} lets the pipeline drop chunks that score below it."""
+    """Of a retriever: {"min_score"} if the pipeline should drop chunks that score below this parameter."""
 
     bounds: tuple[float, float | None] | None = None
     """Of a retriever: lowest and highest possible score (highest None: unbounded); None: unknown."""

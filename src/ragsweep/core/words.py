@@ -139,7 +139,7 @@ def has_question_mark(text: str) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends with a question mark of any script, ignoring closing quotes and brackets.
+    """Return whether a text ends with a question mark of any script; closing quotes, brackets and "!" may follow it.
 
     The Armenian mark is inside the last word, so it may be anywhere.
     """

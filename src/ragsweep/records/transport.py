@@ -1,4 +1,4 @@
-"""Serialises outcomes, with all data for the ledger and the tracker, for transport between machines; without pickle.
+"""Serialises outcomes, with all data for the ledger and the tracker, to send them to other processes; no pickle.
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 

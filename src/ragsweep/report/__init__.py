@@ -1,1 +1,1 @@
-"""Results for people and programs: tables, one JSON, one CSV, charts, the verdict."""
+"""Results for people and programs: tables, a JSON file, a CSV file, charts, the verdict."""

@@ -54,7 +54,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
     """Yield statements about answers and searches.
 
     The statements describe thoughts and the effect of context. For a single config they also describe outcomes and
-    abstention and, even without answers, which questions were searched.
+    abstention and, even if it does not answer, for how many questions it searched.
     """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
@@ -78,9 +78,9 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield the number of searched questions among those that need the corpus, and among the others.
+    """Yield how many questions led to a search: of those that need the corpus, and of the others.
 
-    Yields nothing if every question needs the corpus, or if it is unknown which questions were searched.
+    Yields nothing if every question needs the corpus, or if it is unknown which questions led to a search.
     """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:

@@ -66,9 +66,10 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Return the metric and the costs of the choice with their intervals; None for an unmeasured figure.
+    """Return the metric and the costs of the choice with their intervals.
 
-    A mean corrected by human labels has no interval (NaN).
+    A figure is None if it was not measured, or if there is no choice. A mean corrected by human labels has no interval
+    (NaN).
     """
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):

@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of named changes with a gain, of further changes from fusion to a single leg, and of slices."""
+"""At most this many changes with a gain are described, as many further changes to a single leg, and as many slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -63,9 +63,9 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 def funnel_sentences(found: Funnel) -> Iterator[str]:
     """Yield sentences on what changes of single stages would do, and one on phantom hits.
 
-    At most three changes with a gain come first, the largest gain first. At most three further ones follow, which
-    replace fusion by a single leg, with or without a gain. All others are omitted. A phantom hit is an irrelevant chunk
-    that the reranker puts first with a high score.
+    At most three changes with a gain come first, the largest gain first. At most three further changes from fusion to a
+    single leg follow, with or without a gain. All other changes are omitted. A phantom hit is an irrelevant chunk that
+    the reranker puts first with a high score.
     """
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])

@@ -10,7 +10,7 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table, rank_results
 
 MOST = 10
-"""Maximum number of configs of a front on the terminal; the file has all of them."""
+"""Maximum number of configs on the terminal, not counting those with equal values; the file has the whole front."""
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:

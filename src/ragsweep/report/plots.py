@@ -135,7 +135,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     """Plot the lead of each config over the reference, best on top.
 
     Right of the line is better, whatever the metric's direction. At most the best twenty configs are shown. ``choice``
-    is the name of the config to mark; a search may choose it by other questions.
+    is the name of the config to mark; a search may have chosen it on other questions.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Sentences on targets: each missed target of one config, or the number of targets met by each of several configs."""
+"""Sentences on targets: how many of them the configs meet, and which they miss."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,9 +15,9 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the missed or uncertain targets of a single config; of several, the number of targets that each meets.
+    """Yield how many targets the configs meet, and which they miss; nothing without targets.
 
-    Yields nothing without targets.
+    For a single config, each missed or uncertain target has its own statement, with numbers and advice.
     """
     results = [result for result in results if count_met(result.summaries.targets)[1]]
     if not results:

@@ -57,7 +57,7 @@ class Terminal:
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
-        """Return a terminal on standard output; ``plain``: without bars (processes share it, or JSON)."""
+        """Return a terminal on standard output; ``plain``: without bars, for output that several processes share."""
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:

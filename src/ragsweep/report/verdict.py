@@ -60,9 +60,9 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the best mean: a lower bound if these questions also guided a search.
+    """Describe the selection bias of the best mean, as a lower bound if these questions also guided a search.
 
-    Yields nothing without a bias.
+    Yields nothing if the bias is unknown, or is too small to show.
     """
     bias = verdict.selection_bias
     best, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
@@ -200,7 +200,7 @@ def size(verdict: SweepComparison, value: float) -> str:
 
 
 def distance(value: float, unit: str, ratios: bool) -> str:
-    """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a percentage."""
+    """Format a difference in its unit or, with ``ratios``, the change that a ratio's logarithm means, in percent."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
 
 

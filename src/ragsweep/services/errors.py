@@ -10,7 +10,7 @@ QUOTED = 160
 
 
 class CallError(RagsweepError):
-    """A service gave no usable response; another run may succeed. ``reason`` is one of missing.CALL_FAILURES."""
+    """A call failed or was not allowed; another run may succeed. ``reason`` is one of missing.CALL_FAILURES."""
 
     exit_status = 1
 

@@ -64,7 +64,7 @@ _WAYS_OUT = {
     RATE_LIMITED: "; set requests_per_minute to the service's limit, or run again later",
     **dict.fromkeys((CONNECTION_LOST, MALFORMED, SERVER_ERROR), _AGAIN),
 }
-"""Reason of a failed attempt -> what to do about it; the fact of a timeout says so itself."""
+"""Reason of a failed attempt -> what to do about it. For a timeout, the fact itself says what to do."""
 
 
 class _Failure(NamedTuple):

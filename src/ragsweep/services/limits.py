@@ -12,7 +12,7 @@ from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
-"""Upper bound of the wait before the first retry, in seconds."""
+"""Upper bound of the wait before the first retry, in seconds, unless the service requests a wait."""
 
 LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A longer Retry-After is ignored."""

@@ -83,7 +83,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 
 
 def size(data: mmap | bytes) -> int:
-    """Read the size of a value's arrays in bytes from its header; the arrays are neither read nor checked.
+    """Return the bytes that a value's arrays have according to its header; the arrays are neither read nor checked.
 
     Raises Damaged if there is no valid header.
     """

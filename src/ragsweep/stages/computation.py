@@ -33,7 +33,7 @@ class Computation:
         self._pieces = [0, 0]  # numbers of computed and of recalled pieces
 
     def seconds(self) -> float:
-        """Return the seconds spent in this node so far, without its inputs, extrapolated to the recalled pieces."""
+        """Return the seconds spent in this node, not its inputs, counting recalled pieces like computed ones."""
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent

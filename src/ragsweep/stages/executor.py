@@ -150,7 +150,7 @@ class Executor:
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return the seconds that a node's value took to compute, in any process; 0 if unknown."""
+        """Return the seconds that a node took to compute in this process, else in earlier ones; 0 if unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0

@@ -75,13 +75,12 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of a stage's runs, and what the necessary ones take.
+    """Counts of a stage's runs, and the duration and cost of the necessary ones.
 
     ``asked`` is the number of runs that the configs ask for, ``distinct`` how many of these differ, and ``stored`` how
     many of the distinct ones are unnecessary (see `plan`). ``seconds`` is the duration of the necessary runs; None if
     nothing comparable was measured on this machine. ``rows`` is an upper bound on the answers or verdicts to compute:
-    equal requests share one, but are recognised only when assembled. ``charge`` is the cost of the answers or verdicts
-    that call a service.
+    equal requests share one, but are recognised only when assembled. ``charge`` is the cost of the calls to services.
     """
 
     asked: int = 0
@@ -99,7 +98,7 @@ class Plan:
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
-    # (if these depend on missing results: a text "ADDRESS ROW" for each row of a node that reads them)
+    # (or, while these are unknown, a text "ADDRESS ROW" for each row of a node that will read them)
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 

@@ -19,7 +19,7 @@ from ragsweep.stats.latencies import BUSY
 REPETITIONS = 25
 """Runs of the fixed work to detect whether the machine is busy."""
 QUIET_SHARE = 0.1
-"""Quantile of the fixed work's times that other processes do not affect, even on a loaded machine."""
+"""Quantile of the fixed work's times that counts as undisturbed: some runs are, even on a loaded machine."""
 
 Doubles = NDArray[np.float64]
 

@@ -276,7 +276,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
     """Open the object store named by store.remote; None for null. Makes no request.
 
-    Raises ConfigError for a value that is not an object store's URL, and if the library is not installed.
+    Raises ConfigError for a value that is not an object store's URL, for a URL that the library rejects, and if the
+    library is not installed.
     """
     if url is None:
         return None

@@ -47,7 +47,7 @@ class SharedStore(Store):
 
     @contextmanager
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Exclude the processes of all machines from computing a node; release the lease after the upload."""
+        """Exclude the other processes of all machines from computing a node; release the lease after the upload."""
         with super().alone(node, waiting), self._leases.alone(node.address, waiting):
             try:
                 yield

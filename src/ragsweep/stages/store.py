@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 class Store:
-    """The store in a folder, opened or created; ``warn`` is called for damage and failed writes.
+    """The store in a folder, opened or created; ``warn`` is called for damage, and for failed reads and writes.
 
     The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
     """

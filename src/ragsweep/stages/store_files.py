@@ -15,7 +15,7 @@ class StoreFiles:
     """The files of a store.
 
     The constructor creates the folders, and removes unfinished files of dead processes and the pieces of complete
-    values. It raises OSError if that fails.
+    values. It raises OSError if a folder cannot be created or listed; files that cannot be removed stay.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -62,7 +62,7 @@ class StorePlace:
         return [path for path in files if is_address(path.name) and path.is_file() and not path.is_symlink()]
 
     def pieces(self) -> list[Path]:
-        """List the folders with pieces of interrupted computations."""
+        """List the folders with pieces of unfinished computations, running or interrupted."""
         folders = sorted((self.folder / "pieces").glob("*"))
         return [path for path in folders if is_address(path.name) and path.is_dir() and not path.is_symlink()]
 

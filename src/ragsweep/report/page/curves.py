@@ -62,9 +62,9 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield the curve through the best config for each numeric parameter without a chart, such as a hybrid's weight.
+    """Yield a curve for each numeric parameter without a chart, such as a hybrid's weight (see `curve_of_best`).
 
-    ``drawn``: the keys of the parameters that have a chart.
+    A parameter without such a curve is omitted. ``drawn``: the keys of the parameters that have a chart.
     """
     settings = [one.run.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():

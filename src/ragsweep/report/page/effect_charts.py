@@ -53,9 +53,10 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """A parameter's values in order and, for each value, the mean over all configs that have it, with its interval.
+    """A parameter's values in order and, for each value, the mean over configs that have it, with its interval.
 
-    ``numbers``: the values as numbers; None if one is not. ``may_be_best``: the 95 % confidence set of the best value.
+    ``numbers``: the values as numbers; None if one is not a number. ``may_be_best``: for each value, whether it is not
+    shown to be worse than another.
     """
 
     key: str
@@ -66,7 +67,7 @@ class ParameterMeans:
     low: Doubles
     high: Doubles
     may_be_best: NDArray[np.bool_]
-    configs: int  # number of configs with each value
+    configs: int  # number of configs in each mean
 
 
 @dataclass(frozen=True, eq=False)
