@@ -34,7 +34,7 @@ KEPT_CONFIGS = 100
 """Number of batches whose results keep their configs (150 kB each); results of later batches drop them."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
-"""Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""
+"""Run trials, whose job numbers are consecutive, up to the end of a rung (None: in full); return their results."""
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class SearchLoop:
     def run(self) -> list[Sequence[JobReturn]]:
         """Search until the study is complete or stopped; return the results of this process's jobs.
 
-        Raises HydraException, with the most frequent reasons, if too many trials failed.
+        Raises HydraException, whose message gives the most frequent reasons, if too many trials failed.
         """
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
@@ -244,6 +244,6 @@ class _LauncherDied(Exception):
 
 
 def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Group trials sorted by job into runs of consecutive job numbers."""
+    """Group trials, which are sorted by job number, into runs of consecutive numbers."""
     for _, group in groupby(enumerate(batch), lambda pair: pair[1].job - pair[0]):
         yield [evaluation for _, evaluation in group]

@@ -135,8 +135,8 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
     """Convert a sweep in Hydra's syntax to a domain of Optuna.
 
-    A range is half-open, as in Hydra; an interval includes both ends. Raises HydraException for an invalid sweep, with
-    ``where`` as its place.
+    A range is half-open, as in Hydra; an interval includes both ends. Raises HydraException, whose message begins with
+    ``where``, for an invalid sweep.
     """
     sweep: Any = override.value()
     log = "log" in getattr(sweep, "tags", ())

@@ -69,7 +69,7 @@ class Liveness(ABC, Generic[Work]):
     """Claims of processes on pieces of work, kept in a place that all of them can reach.
 
     A claim ends when it is released, or when its process is dead. Each place, such as a database, has its own instance,
-    with a thread that sends heartbeats for all claims of this process: a locked database does not delay other places.
+    with a thread that sends this process's heartbeats there, so that a locked database does not delay other places.
     """
 
     _stop: Callable[[], None] | None = None

@@ -47,7 +47,7 @@ class SearchSettings:
 
     @staticmethod
     def read(values: Mapping[str, Any]) -> SearchSettings:
-        """Read the settings. Raises HydraException, with the key, for invalid values."""
+        """Read the settings. Raises HydraException, whose message names the key, for invalid values."""
         plain: dict[str, Any] = {
             key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
             for key, value in values.items()

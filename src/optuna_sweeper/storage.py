@@ -33,7 +33,7 @@ class Storage:
 
     optuna: Any
     exclusive: Callable[[], AbstractContextManager[None]]
-    is_shared: bool  # whether several processes share it
+    is_shared: bool  # whether several processes can share it
 
     def close(self) -> None:
         """Close all connections."""
@@ -70,7 +70,7 @@ def check_url(url: str | None) -> str:
 
 
 def check_reachable(url: str) -> None:
-    """Connect once to a storage on a server. Raises HydraException, without the password, on failure."""
+    """Connect once to a storage on a server. Raises HydraException, whose message omits the password, on failure."""
     with _one_sentence(url), _connect(check_url(url)):
         pass
 
@@ -161,7 +161,7 @@ def _connect(address: str) -> Any:
 
 @contextmanager
 def _one_sentence(url: str) -> Iterator[None]:
-    """Raise HydraException, without the password, if a database is unusable or has another version."""
+    """Raise HydraException, whose message omits the password, if a database is unusable or of another version."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 

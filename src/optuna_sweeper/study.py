@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Maximum number of points of a space whose exhaustion is detected by counting its points."""
+"""Maximum number of points of a space that also counts as exhausted once each of its points has a trial."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]
@@ -68,7 +68,7 @@ class StudyPlan:
 class SharedStudy:
     """A study shared by this process and possibly others.
 
-    Trials change their state only under the storage's lock; the owner of a trial is a trial attribute.
+    Trials change their state only under the storage's lock; the owner of a trial is recorded in its attributes.
     """
 
     plan: StudyPlan
@@ -174,7 +174,7 @@ class SharedStudy:
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process; None for a duplicate, a broken config, or after too many attempts."""
+        """Claim a trial for this process; None for a duplicate, a broken config, or a trial with too many attempts."""
         overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
         if retry:
             attempt = retry["attempt"]

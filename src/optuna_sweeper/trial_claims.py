@@ -30,7 +30,8 @@ class TrialClaims(Liveness[Any]):
     def release(self, work: Any, lost: bool = False) -> None:
         """Re-enqueue a running trial, then mark it as failed; ``lost``: whether its attempt counts.
 
-        In this order, no trial is lost if the process dies in between: the old trial is then marked later.
+        In this order, no trial is lost if the process dies in between: the old trial is then marked later. A trial that
+        was drawn, but never claimed, is only marked.
         """
         from optuna.trial import TrialState
 

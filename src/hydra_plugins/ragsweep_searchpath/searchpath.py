@@ -66,7 +66,7 @@ class RagsweepSearchPath(SearchPathPlugin):
     """The plugin that makes Hydra search ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append to the search path, so that the shipped ``conf`` takes precedence.
+        """Append these folders to the search path, so that the shipped ``conf`` takes precedence.
 
         Does nothing in other Hydra programs, which load the plugin as well if it is installed in their environment.
         """

@@ -79,8 +79,8 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
     """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
 
     Raises:
-        RagsweepError: The questions differ, a config is PARTIAL or DROPPED, a wanted metric cannot be compared, or no
-            label belongs to a compared metric.
+        RagsweepError: The questions differ, a config is PARTIAL or DROPPED, a wanted metric cannot be compared, or
+            there are labels, but none is of a compared metric.
     """
     check_same_questions(*results)
     for result in results:

@@ -65,7 +65,7 @@ margin .05 and equal configs it passes in 51 %% of cases, and the default test i
 def gate(arguments: Sequence[str]) -> int:
     """Run ``ragsweep gate``; return the exit status.
 
-    0 pass, 1 fail, 2 bad input, 3 inconclusive, or rejected because the runs are not comparable.
+    0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused because the runs are not comparable.
     """
     options = read(arguments)
     candidate = find_run(options.path, options.candidate)
@@ -82,7 +82,7 @@ def gate(arguments: Sequence[str]) -> int:
 
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError, in one line, for invalid ones."""
+    """Read the command's options; raises ConfigError, with a one-line message, for invalid ones."""
     parser = Parser("ragsweep gate", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--baseline", metavar="RUN", help=RUN)
     parser.add_argument("--anchor", metavar="RUN", help=_HELP["anchor"])

@@ -27,7 +27,7 @@ _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "h
 class GateDecision:
     """The decision of a gate, and its basis. A refused pair has a reason and no checks.
 
-    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each.
+    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each; empty if refused.
     """
 
     decision: Decision

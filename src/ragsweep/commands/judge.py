@@ -92,7 +92,7 @@ def calibration_document(found: Sequence[Calibration], weighted: bool) -> Docume
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     """Return labels as metric -> question -> value.
 
-    Raises InputError for two values of one question: only a run can show which of them counts.
+    Raises InputError if a question has two values of one metric: only a run can show which of them counts.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:

@@ -172,7 +172,7 @@ class PairReport:
     def cases(self) -> Iterator[dict[str, Any]]:
         """Yield one record per question: its labels, and its facts in each config.
 
-        These are the answer, the scores, the reasons for missing scores, and the steps.
+        The facts are the answer, the scores, the reasons for missing scores, and the steps.
         """
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]

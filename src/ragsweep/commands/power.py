@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest difference that a golden set detects, and the questions that a difference needs."""
+"""``ragsweep power``: the smallest difference that a golden set detects, and how many questions a given one needs."""
 
 import argparse
 import math
@@ -61,7 +61,7 @@ def power(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError, in one line, for invalid ones."""
+    """Read the command's options; raises ConfigError, with a one-line message, for invalid ones."""
     parser = Parser("ragsweep power", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)

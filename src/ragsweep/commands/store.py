@@ -42,7 +42,7 @@ def store(arguments: Sequence[str]) -> int:
 
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read a command and its options; raises ConfigError, in one line, for invalid ones."""
+    """Read a command and its options; raises ConfigError, with a one-line message, for invalid ones."""
     parser = Parser("ragsweep store", description="Show and empty the store of stage results.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="list | evict")
     add_parser = partial(commands.add_parser, allow_abbrev=False)
@@ -100,7 +100,7 @@ def _find(path: str | None) -> tuple[StorePlace, str]:
 
 
 def _check_stage(stage: str | None, found: Contents) -> None:
-    """Raise ConfigError for a stage without entries, with the nearest known stage."""
+    """Raise ConfigError, whose message suggests the nearest known stage, for a stage without entries."""
     known = {item.stage for item in found.items if item.stage}
     if stage is not None and stage not in known:
         raise ConfigError(f'--stage: no entry of the stage "{stage}" in this store{nearest(stage, known)}')
@@ -116,7 +116,7 @@ def _list(place: StorePlace, found: Contents, options: argparse.Namespace) -> Li
 
 
 def _evict(place: StorePlace, found: Contents, origin: str, options: argparse.Namespace) -> None:
-    """Print the items to remove, and remove them after a confirmation."""
+    """Print the items to remove, and remove them if the user confirms it or has given ``--yes``."""
     results = read_results(place) if options.unreachable else None
     items = choose(found, options.conditions, results, time.time())
     print_document(eviction_document(place, items, origin))

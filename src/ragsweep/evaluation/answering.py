@@ -101,7 +101,7 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack results as rows of JSON, without fields that are NaN or have their default."""
+    """Pack results as rows of JSON, omitting values that are NaN, infinite or the default of their field."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 

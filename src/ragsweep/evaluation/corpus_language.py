@@ -22,7 +22,7 @@ HEAD = 1000
 """Number of characters read from each document or question."""
 
 MIXED = 0.9
-"""Share of the most frequent language, among texts with a detected language, below which a corpus is mixed."""
+"""A corpus is mixed if less than this share of its texts with a detected language is in the most frequent one."""
 
 LEAST_STOP_WORDS = 0.25
 """The minimum mean share of a language's stop words among the words of the texts detected as that language.
@@ -85,8 +85,8 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Substitute the corpus's language for ``language: auto`` of parts in a tree of plain values.
 
     A part's class lists the languages that it accepts in its traits; a part without a list is unchanged. If the
-    corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. An undetected
-    language counts as English. Raises ConfigError for a class that is not trusted or does not exist.
+    corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. If no language
+    is detected, English is substituted. Raises ConfigError for a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
         return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]

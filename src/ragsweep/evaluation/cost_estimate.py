@@ -16,10 +16,10 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
 SAMPLED = 500
-"""Maximum number of stored segments (batches of rows), the latest ones, over which the usage per row is averaged."""
+"""The usage per row is averaged over at most this many stored segments (batches of rows), the latest ones."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's tokens to the measured mean beyond which the part's own estimate of input tokens is used."""
+"""The part's own estimate of input tokens is used if a request has more than this many times the measured mean."""
 
 
 KINDS: dict[str, type[Any]] = {

@@ -235,7 +235,10 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's work by stage; for embedding, also the number of chunks and the share of tokens cut."""
+        """Return this config's work by stage; for embedding, also the number of chunks and the share of tokens cut.
+
+        Of several embedders, the largest share is returned.
+        """
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
@@ -272,7 +275,7 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 
 def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
-    """Return PARTIAL if a metric that counts lacks too many scores (see `incomplete`), else COMPLETE."""
+    """Return PARTIAL if a metric that decides or is shown lacks too many scores (see `incomplete`), else COMPLETE."""
     further = (*experiment.targets, *experiment.graph.verdicts)
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 

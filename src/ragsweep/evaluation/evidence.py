@@ -51,7 +51,7 @@ class EvidenceTokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The chunks that cover each relevant piece of evidence (grade > 0); computed once per chunking.
+    """The chunks of one chunking that cover each relevant piece of evidence (grade > 0).
 
     In the covering pair n, the chunk ``chunk[n]`` covers the piece ``evidence[n]``.
     """
@@ -123,8 +123,8 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`), or no
-        chunk contains any part of a passage; the error lists all such labels.
+        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`); or no
+        chunk contains any part of the passages that an anchor marks. The error lists all such labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")

@@ -35,7 +35,7 @@ class Experiment:
 
     @property
     def table(self) -> QuestionTable:
-        """The questions; for an external system with whole conversations as search texts."""
+        """The table of questions; for an external system, each search text begins with any earlier turns."""
         questions = self.dataset.golden.questions
         return tabulate_conversations(questions) if self.graph.located else tabulate(questions)
 

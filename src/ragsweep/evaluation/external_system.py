@@ -82,9 +82,9 @@ def align_contexts(
 
     A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
     that document like an anchor (``resolve``), if necessary without the title that it begins with. A text under any
-    other name is located in all documents, ignoring differences in white space, ligatures and soft hyphens. The id of a
-    document without a text stands for the whole document. A context that is not found becomes an additional document,
-    which covers no evidence. A context that occurs twice in a question's list counts at its first place.
+    other name is located in all documents, ignoring differences in white space, ligatures and soft hyphens. A context
+    that has a document's id, but no text, is the whole document. A context that is not found becomes an additional
+    document, which covers no evidence. A context that occurs twice in a question's list counts at its first place.
 
     ``whole`` names the documents that become chunks even if the system did not use them, because evidence that the
     system missed must be in a chunk, too.
@@ -134,7 +134,7 @@ def _scores(
 
 @dataclass(frozen=True)
 class _Search:
-    """Locates texts in documents like anchors: ignoring differences in white space, Unicode forms and Markdown."""
+    """Locates contexts in the documents of a corpus, by the rules of :func:`align_contexts`."""
 
     corpus: Corpus
 

@@ -199,7 +199,7 @@ class _Stages:
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
-        """Build the search with the retriever's index ``key`` ("index" or "exact"); equal indexes give one node."""
+        """Build the search with the index under ``key`` ("index" or "exact"); equal indexes give equal addresses."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
 
         def build(work: StageContext) -> Any:

@@ -42,9 +42,10 @@ def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool
 def seconds_by_question(
     probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each probed question by stage; NaN for other questions and, in probes, for failed searches.
+    """Return the seconds of each probed question by stage; NaN for other questions.
 
-    The seconds of written queries and answers are the durations of the original calls.
+    The seconds of written queries and answers are the durations of the original calls; in all other stages, a question
+    whose search failed also has NaN.
     """
     failed = view.rankings.failed
     latency = {
@@ -62,7 +63,7 @@ def seconds_by_question(
 def summarise_latency(
     view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
 ) -> dict[str, dict[str, float]]:
-    """Summarise each stage: number of questions, mean and quantiles in milliseconds and, if probed, machine state."""
+    """Summarise each measured stage: number of questions, mean and quantiles in ms and, if probed, machine state."""
     quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
     stages = {}
     for stage, seconds in view.latency.items():

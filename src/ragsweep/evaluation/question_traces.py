@@ -16,7 +16,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""Number of search texts whose questions a sample traces: the first of those whose latency is probed."""
+"""A sample traces the questions of this many search texts: the first ones whose latency is probed."""
 
 LISTED = 10
 """Maximum number of chunks listed in a span, unless ``top_k`` is larger."""
@@ -140,7 +140,7 @@ class QuestionTracer:
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
         """Return the seconds that a question spent in these stages of ``leg`` ("": outside any leg).
 
-        NaN if none of them was probed.
+        NaN if they were not measured for this question.
         """
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragsweep.evaluation.external_system import AlignedContext
 
 CUT_WARNING = 0.01
-"""Minimum share of tokens beyond the embedder's window for a warning."""
+"""A warning is given if at least this share of the tokens is beyond the embedder's window."""
 
 
 def result_warnings(
@@ -90,7 +90,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest how to fit the chunks into the window, if possible by a size for 99 % of them; ``chunks``: their node."""
+    """Suggest how to fit the chunks into the window, if possible a size at which 99 % fit; ``chunks``: their node."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:
@@ -135,7 +135,10 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 def _new_verdicts(
     table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
 ) -> Iterator[list[Judgement]]:
-    """Yield each metric's verdicts of ``view``, blank where an earlier repetition gave the same answer (paid once)."""
+    """Yield each metric's verdicts of ``view``, blank where an earlier repetition gave the same answer (paid once).
+
+    Metrics that read no answers have the same verdicts in all views, and are skipped after the first.
+    """
     before = views[: next(n for n, one in enumerate(views) if one is view)]
     for name, verdicts in view.judgements.items():
         known = [one for one in before if one.answers]

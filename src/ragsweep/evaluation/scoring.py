@@ -150,7 +150,10 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap a judge: after an error other than RagsweepError, each case without a verdict gets one with the reason."""
+    """Wrap a judge: after an error, each case without a verdict gets one with the reason.
+
+    A RagsweepError, and any exception after the deadline, is raised instead.
+    """
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         judged: set[int] = set()

@@ -40,7 +40,7 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts: the ranking's, hashed with any written queries and failed questions."""
+    """Return the address of a run's texts: ``address``, hashed with any written queries and failed questions."""
     written = table.written_address(address)
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 

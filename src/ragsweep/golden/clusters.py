@@ -47,13 +47,13 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
     """Return the name of each question's cluster.
 
-    The name is ``document ID``, with the most frequent main document of the cluster's questions or, if they have none,
-    ``question ID``, with the smallest id. A question's main document is the one with the highest grade.
+    A cluster is named ``document ID`` after the most frequent main document of its questions or, if they have none,
+    ``question ID`` after the smallest question id. A question's main document is the one with the highest grade.
 
     Questions that share a document (see ``_documents``), or whose texts are near-duplicates, are linked; clusters are
     the connected components. A component of more than a tenth of all questions is split: only questions with the same
-    main document, or the same words, stay together. Otherwise, chains of links could join all questions, if each has
-    many relevant documents.
+    main document, or the same words, stay together. Without the split, chains of links could join all questions, if
+    each has many relevant documents.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]

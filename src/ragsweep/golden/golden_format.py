@@ -21,8 +21,8 @@ GROUPS = {
     "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }
-"""Each group of the full schema (docs/datasets.md), with those of its fields by which results are grouped. Its other
-fields are not read, except ``validation.status`` (see REJECTED)."""
+"""Group of fields in the full schema (docs/datasets.md) -> its fields by which results are grouped. Other fields of
+these groups are not read, except ``validation.status`` (see REJECTED)."""
 REJECTED = "rejected"
 """The ``validation.status`` of an excluded entry."""
 TURN_KEYS = ("role", "text")

@@ -16,7 +16,7 @@ from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
 
 STATUSES = ("silver", "gold")
-"""Values of a question's status: silver, unconfirmed; gold, confirmed or corrected by a person."""
+"""Values of a question's status. Silver means unconfirmed; gold means confirmed or corrected by a person."""
 _WAYS = ("error", "drop")
 BLANK = "blank"
 """The default category of questions with blank text."""

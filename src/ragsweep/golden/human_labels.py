@@ -19,8 +19,8 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     """Read labels from a table or JSON lines with the fields ``question_id``, ``metric`` and ``column``.
 
     The fields ``run`` and ``answer`` are optional. The value in ``column`` is a number, or a text that spells one; true
-    and yes are 1, false and no are 0. Raises InputError for an unreadable or empty file; unusable and repeated rows are
-    raised together in one InputError.
+    and yes are 1, false and no are 0. Raises InputError for an unreadable or empty file; one InputError lists all
+    unusable and repeated rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -66,7 +66,7 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Describe the likely scale of out-of-bounds labels, if any, and its conversion to the metric's bounds."""
+    """Suggest how to bring labels into the metric's bounds: by conversion, if their scale can be guessed."""
     low, high, way = min(values), max(values), f"use scores from {bounds[0]:g} to {bounds[1]:g}, or only 0 and 1"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way

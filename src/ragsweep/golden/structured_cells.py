@@ -99,7 +99,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Parse a number in ASCII digits; NaN for other texts, including ``1_0`` and other digits, which float accepts."""
+    """Parse a number as ``float`` does, but only in ASCII and without underscores; NaN for any other text."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:

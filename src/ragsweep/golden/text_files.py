@@ -82,8 +82,8 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) of every non-blank line.
 
     The encoding is that of the byte order mark, else ``faults.encoding``, else UTF-8; lines end with LF or CRLF. A file
-    whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults;
-    reading stops with a fault at a line, a run of blank lines or an unzipped size above this module's maximums.
+    whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults.
+    Reading stops, with a fault, if a line, a run of blank lines or the unzipped size exceeds this module's maximum.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -134,7 +134,7 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
 
 
 def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
-    """Return a file's encoding, from its first bytes, and its byte order mark."""
+    """Return the encoding of a file that begins with ``head``, and its byte order mark (empty if it has none)."""
     mark = next((one for one in _MARKS if head.startswith(one)), b"")
     if mark and _MARKS[mark] != "utf-8":
         faults.note(path.name, f"read as {_MARKS[mark]} because of its byte order mark")
