@@ -235,10 +235,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's work by stage; for embedding, also the number of chunks and the share of tokens cut.
-
-        Of several embedders, the largest share is returned.
-        """
+        """Return this config's work by stage; for embedding, also the chunks and the largest share of tokens cut."""
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():

@@ -144,10 +144,7 @@ class Results(RetrievalMetric):
 
 
 class ExpectedCountMet(Proportion):
-    """Whether the ranking has exactly as many chunks as the question's ``expected_count``: 1 or 0.
-
-    A question without an expected count is not scored. The metric Results gives the number of chunks itself.
-    """
+    """Whether the ranking has as many chunks as ``expected_count``: 1 or 0; without that key, there is no score."""
 
     TRAITS = PartTraits(version="1")
     name = "expected_count_met"
@@ -196,10 +193,7 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """The distractors or sections of all questions, one per element of the first four arrays.
-
-    ``reasons`` has one text per question: why it is not scored, or "" if it is.
-    """
+    """All questions' distractors or sections; ``reasons`` says for each question why it is not scored, "" if it is."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -233,9 +227,9 @@ class DistractorRate(Proportion):
 class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
-    The section is found by its heading in the documents of the question's evidence; if a document has this title, the
-    section is the whole document. A chunk is part of the section if the two share at least half of the shorter one's
-    text. If no section is found, there is no score.
+    The section is found by its heading in the documents of the question's evidence; a document with this title is
+    itself the section. A chunk is part of it if the two share at least half of the shorter one's text.
+    If no section is found, there is no score.
     """
 
     TRAITS = PartTraits(version="1")

@@ -282,10 +282,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run, and end it with ``status``; after an error, as FAILED or KILLED.
-
-        If the connection to MLflow fails, the run is left open.
-        """
+        """Open a config's run and end it with ``status``, FAILED or KILLED after an error; an outage leaves it open."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run
