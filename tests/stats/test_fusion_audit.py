@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
 from ragsweep.stats.audits import FusionAudit
@@ -123,6 +124,11 @@ def planted_legs(helped: int, hurt: int, alike: int) -> Result:
     return hybrid(fused, {"bm25": [0.0] * len(fused), "vector": vector})
 
 
+def legs_of(result: Result) -> dict[str, list[float]]:
+    rows = [json.loads(row)["scores"] for row in to_texts(result.questions)["evidence_trace"]]
+    return {leg: [row[leg]["recall"] for row in rows] for leg in rows[0]}
+
+
 def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_runs_it() -> None:
     """The fused config has .73 of 100 questions, its vector leg .84."""
     fused, vector = [1.0] * 73 + [0.0] * 27, [0.0] * 5 + [1.0] * 84 + [0.0] * 11
@@ -149,3 +155,18 @@ def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
     exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
     other = better_leg(changed(planted_legs(20, 0, 20), overrides=exchanged))
     assert other.overrides == ("retriever=other",)
+
+
+@pytest.mark.parametrize("counts", [(20, 0, 80), (6, 2, 20), (3, 2, 80), (2, 9, 80)])
+def test_where_less_is_better_a_leg_leads_by_its_errors_as_by_its_scores(counts: tuple[int, int, int]) -> None:
+    more = planted_legs(*counts)
+    scores = {leg: [1 - value for value in scores] for leg, scores in legs_of(more).items()}
+    lost = hybrid([1 - score for score in more.questions["recall"]], scores, ["all"] * len(scores["bm25"]))
+    less = changed(lost, metrics={"recall": replace(lost.summaries.metrics["recall"], higher_is_better=False)})
+    by_score, by_error = better_leg(more), better_leg(less)
+    assert (by_score is None) == (by_error is None) == (counts[0] <= counts[1] + 2)
+    if by_score and by_error:
+        assert (by_error.leg, by_error.shown) == (by_score.leg, by_score.shown)
+        assert by_error.difference == pytest.approx(-by_score.difference)
+    audit = audited(less)
+    assert {one.leg for one in audit.lost_slices} == ({"vector"} if counts[0] > counts[1] else set())

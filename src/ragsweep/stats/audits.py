@@ -35,13 +35,19 @@ class LegComparison:
     label: str = ""  # of the slice; "" for all questions
     value: str = ""
     small: bool = False  # whether the slice has fewer than 20 questions
+    higher_is_better: bool = True
+
+    @property
+    def lead(self) -> float:
+        """By how much the leg's mean is better than the hybrid's; negative if it is worse."""
+        return -self.difference if self.higher_is_better else self.difference
 
     @property
     def notable(self) -> bool:
         """Whether the leg's lead over the hybrid is significant, large (``FEWEST``, ``LEAST``), or a factor of 2."""
-        large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
-        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
-        return self.worse or large or (halved and self.difference < 0)
+        large = self.lead >= LEAST and self.losses - self.wins >= FEWEST
+        less, more = sorted((abs(self.hybrid), abs(self.alone)))
+        return self.worse or large or (self.lead > 0 and more >= LEAST and less <= more / 2)
 
 
 @dataclass(frozen=True)
@@ -84,16 +90,16 @@ class FusionAudit:
     @property
     def lost_slices(self) -> list[LegComparison]:
         """The slices where a leg has the better mean: significant ones first, then by total loss (largest first)."""
-        found = [one for one in self.slices if one.difference < 0]
-        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
+        found = [one for one in self.slices if one.lead > 0]
+        return sorted(found, key=lambda one: (not one.worse, -one.lead * one.questions))
 
 
 @dataclass(frozen=True)
 class BetterLeg:
     """A leg that has a better mean than its hybrid by one metric.
 
-    ``difference`` is leg minus hybrid, positive if the leg is better; ``low`` and ``high`` are the ends of an interval
-    that is simultaneous over all legs (NaN if unknown). ``overrides`` replace the hybrid's retriever and reranker.
+    ``difference`` is leg minus hybrid; ``low`` and ``high`` are the ends of an interval that is simultaneous over all
+    legs (NaN if unknown). ``overrides`` replace the hybrid's retriever and reranker.
     """
 
     leg: str
@@ -109,7 +115,7 @@ class BetterLeg:
     @property
     def shown(self) -> bool:
         """Whether the leg is better beyond chance."""
-        return self.low > 0
+        return self.low > 0 or self.high < 0
 
 
 class DegradedSlices(NamedTuple):

@@ -84,7 +84,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
     if audit is None:
         return None
     one = next(each for each in audit.differences if each.leg == audit.best_leg)
-    if not (one.difference < 0 and one.notable):
+    if not (one.lead > 0 and one.notable):
         return None
     ends = (-one.difference, -one.high, -one.low)
     return BetterLeg(one.leg, audit.metric, one.questions, one.alone, one.hybrid, *ends, _alone(result, one.leg))
@@ -165,6 +165,7 @@ def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComp
         better=False,
         wins=int((change > 0).sum()),
         losses=int((change < 0).sum()),
+        higher_is_better=matrix.higher_is_better,
     )
 
 
