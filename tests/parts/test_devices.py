@@ -63,7 +63,7 @@ COMPUTE = {"embedder": _embed, "reranker": _score, "llm": _write, "metrics": _ju
 
 def test_unknown_device_is_refused_before_a_model_loads(computed: tuple[str, Computed]) -> None:
     key, compute = computed
-    with pytest.raises(ConfigError, match=rf"^{key}.*\.device is 'gpu'; choose auto, cpu, cuda, cuda:1, mps or xpu$"):
+    with pytest.raises(ConfigError, match=rf"^{key}.*\.device is 'gpu'; choose auto, cpu, .*, as in cuda:1$"):
         compute(device="gpu")
 
 

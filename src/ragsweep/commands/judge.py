@@ -71,7 +71,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
     for metric in metrics:
         for kind, known in (("labels", labels), ("verdicts", verdicts)):
             if metric not in known:
-                raise InputError(f'no {kind} of the metric "{metric}"{nearest(metric, known)}')
+                raise InputError(f'no {kind} for the metric "{metric}"{nearest(metric, known)}')
     sources = dict(zip(run.result.questions["question_id"], clusters_of(run.result), strict=True)) if run else {}
     found = []
     for metric in metrics:

@@ -67,7 +67,8 @@ def _history(path: str, name: str) -> int:
     """Write the page of all sweeps of a ledger."""
     sweeps = [RecordedSweep(*one) for one in recorded_sweeps(open_ledger(path))]
     if not sweeps:
-        raise InputError(f"{path}: no config of a sweep was fully measured; try ragsweep run -m sweeps=demo")
+        way = "repeat the command of a sweep, or try ragsweep run -m sweeps=demo"
+        raise InputError(f"{path}: no sweep has a fully measured config; {way}")
     return _write_page(name, as_html(history_document(sweeps), Secrets()))
 
 

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:
-        raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
+        raise RagsweepError(f'unknown option "{unknown[0]}"; options are listed by --hydra-help, keys by --help')
     if flags.version or flags.shell_completion:
         return call_hydra(arguments)
     refuse_secrets(overrides)

@@ -25,7 +25,7 @@ _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return the exit status: 0 done, 2 bad input or no terminal to confirm at."""
+    """Run ``ragsweep store``; return 0. Raises InputError if a confirmation is needed but there is no terminal."""
     options = read(arguments)
     place, origin = _find(options.path)
     try:

@@ -132,9 +132,9 @@ class StageContext(Protocol):
 class Node:
     """One pure step: its spec, inputs and function. Nodes with equal addresses have equal results.
 
-    A node of the kind "whole" has one value of named arrays. A node of the kind "rows" has one row per query or
-    request, and computes only the requested rows that are not stored yet; its value is a NamedTuple of arrays whose
-    first axis runs over the rows, or one such array.
+    A node of the kind "whole" has a single value, which consists of named arrays if it is stored. A node of the kind
+    "rows" has one row per query or request, and computes only the requested rows that are not stored yet; its value is
+    a NamedTuple of arrays whose first axis runs over the rows, or one such array.
 
     ``cacheable`` flags the rows of such a value that may be stored (rows,): a failed row is only returned, and the next
     process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node without

@@ -89,7 +89,7 @@ class NestedChunker(Chunker, Protocol):
 
     @property
     def child(self) -> Chunker:
-        """The chunker of the parent's chunks."""
+        """The chunker that cuts the parent's chunks into smaller ones."""
 
 
 @runtime_checkable

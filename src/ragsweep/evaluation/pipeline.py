@@ -161,7 +161,7 @@ class _Stages:
         return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
 
     def map_to_parents(self, ranking: Node) -> Node:
-        """Replace the chunks of a ranking by their parents, if the chunker is nested."""
+        """Replace each chunk of a ranking with its parent, if the chunker is nested."""
         if self.context_chunks is self.chunks:
             return ranking
         return widen_to_parents(ranking, self.chunks, self.context_chunks)

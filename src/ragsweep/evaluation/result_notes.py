@@ -90,7 +90,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest how to fit the chunks into the window, if possible a size at which 99 % fit; ``chunks``: their node."""
+    """Suggest a setting with which the chunks of the node ``chunks`` fit into the window; if possible, a size."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:

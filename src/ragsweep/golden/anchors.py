@@ -25,7 +25,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     A run of white space counts as one space; white space at the anchor's ends is ignored. The text and the anchor are
     compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If that finds nothing,
     their visible texts are compared: rendered as Markdown, without emphasis, backticks and link targets. Occurrences
-    may overlap; a blank anchor has none. The normalised and rendered forms of the last 128 texts are cached: with many
+    may overlap; a blank anchor has none. The normalised and rendered forms of the latest texts are cached: with many
     anchors and texts, iterate over the texts in the outer loop.
     """
     quote = _plain(anchor)

@@ -89,7 +89,8 @@ class LocalModel:
 
     def _check_device(self) -> None:
         if not DEVICE.fullmatch(self.device):
-            raise ConfigError(f"{self.KEY}.device is {self.device!r}; choose auto, cpu, cuda, cuda:1, mps or xpu")
+            ways = "choose auto, cpu, cuda, mps or xpu; append the number of one of several devices, as in cuda:1"
+            raise ConfigError(f"{self.KEY}.device is {self.device!r}; {ways}")
 
     def _usable_device(self) -> str | None:
         """Return the configured device, or None for "auto". Raises ConfigError if torch cannot use it on this machine.

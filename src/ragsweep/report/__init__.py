@@ -1,1 +1,1 @@
-"""Results for people and programs: tables, a JSON file, a CSV file, charts, the verdict."""
+"""Results for people and programs: tables, charts, the verdict, an HTML page, and JSON and CSV files."""

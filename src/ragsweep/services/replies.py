@@ -175,7 +175,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
-        raise ValueError(f"{count} vectors for {texts} texts; there must be exactly one for each")
+        raise ValueError(f"{count} vectors for {texts} texts; there must be one of each index from 0 to {texts - 1}")
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"

@@ -151,5 +151,5 @@ def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
 
 
 def plain_size(verdict: SweepComparison, value: float) -> float:
-    """Return a difference in the metric's unit or, if ratios are compared, as a share of the amount."""
+    """Return a difference in the metric's unit; for ratios, convert the logarithm of a ratio to ratio - 1."""
     return math.expm1(value) if verdict.differences.ratios else value

@@ -31,8 +31,8 @@ class ReasonCounts(NamedTuple):
 
     ``skipped`` counts the questions where a requirement of the metric is missing, ``failed`` all others. Of the latter,
     ``broken`` counts those whose measurement failed; of these, ``unanswered`` counts those without an answer, to which
-    the metric might not have applied. ``settled`` counts the questions, skipped or failed, whose retrieved texts or
-    answer leave nothing to measure.
+    the metric might not have applied. ``settled`` counts the questions, skipped or failed, that repeating the
+    measurement would not score: a refusal, nothing retrieved, or no price, for example.
     """
 
     counts: Mapping[str, int]

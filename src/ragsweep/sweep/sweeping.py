@@ -25,7 +25,7 @@ from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.sweep_names import reference
+from ragsweep.sweep.composing.sweep_names import is_search, reference
 from ragsweep.sweep.concluding.parent_run import RecordedContents, single_run, sweep_run
 from ragsweep.sweep.concluding.summarise import choose_finalists, summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep
@@ -263,7 +263,7 @@ def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumm
     context.terminal.spent(context.session.services.meter)
     _show_summary(context, sweep, summary, multirun.values)
     if status == KILLED:
-        done = f"{len(records)} of {len(sweep.jobs)} configs" if any(sweep.jobs) else counted(len(records), "config")
+        done = counted(len(records), "config") if is_search(sweep) else f"{len(records)} of {len(sweep.jobs)} configs"
         context.terminal.line("stopped", f"{done} done; the same command resumes the sweep")
     if tracker.identity:
         texts = context.session.page_texts(summary.results, context.secrets)

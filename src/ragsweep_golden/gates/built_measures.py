@@ -34,7 +34,7 @@ def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
-        raise NotMeasured("no question")
+        raise NotMeasured("no question of the kind that is measured; add one, or use profile=hand")
     if missing:
         raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}")
     return values
@@ -151,7 +151,7 @@ def _rejected(subject: Subject) -> Measured:
 def _fields(subject: Subject) -> Measured:
     filled = [(one, schema.count_filled(one)) for one in subject.answerable]
     if not filled:
-        raise NotMeasured("no question")
+        raise NotMeasured("no question of the kind that is measured; add one, or use profile=hand")
     judged = [(one, f"{count} fields are filled" if count < schema.FILLED_FIELDS else "") for one, count in filled]
     return count_faults(judged, "the fewest in an answerable entry", min(count for _, count in filled))
 

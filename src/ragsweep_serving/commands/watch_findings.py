@@ -22,7 +22,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold for one measure; ``kind`` is max or min, ``outcome`` is empty until the threshold is decided."""
+    """The threshold for one measure. ``kind`` is "max" or "min"; ``outcome`` is "" until ``decide`` sets it."""
 
     name: str
     bound: float

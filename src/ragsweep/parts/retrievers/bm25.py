@@ -131,7 +131,7 @@ class Bm25:
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
     """Return bm25s's scoring function, which adds the weights of a query's words in one array over all chunks.
 
-    An array over only the chunks that contain these words is slower if they have more than about 5,000 postings.
+    Adding over only the chunks that contain these words is slower if the words have more than about 5,000 postings.
     """
     import bm25s
 

@@ -64,7 +64,7 @@ def _left(part: StageLoss) -> str:
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
-    """Yield up to four hybrids against their legs: charts, a table, and the evidence that only one leg has."""
+    """Yield comparisons of up to four hybrids with their legs: charts, a table, and evidence that only one leg has."""
     found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
         return

@@ -28,7 +28,9 @@ def read_overrides(declared: object) -> list[str] | None:
         several = [line for line in lines if parse(line).is_sweep_override()]
     except (ValueError, HydraException) as fault:
         fact = f"cannot read {declared!r}: {str(fault).splitlines()[0]}"
-        raise ConfigError(f"{BASELINE}: {fact}; write KEY=VALUE, separated by spaces, and quote other values") from None
+        raise ConfigError(
+            f"{BASELINE}: {fact}; write KEY=VALUE pairs separated by spaces, and quote a value with spaces or quotes"
+        ) from None
     if several:
         raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}; give one value")
     return lines

@@ -27,7 +27,7 @@ from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.search_settings import searches
-from ragsweep.sweep.composing.sweep_names import defining, read_settings
+from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
 from ragsweep.sweep.composing.trees import value_at
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Command:
         """
         jobs = [read_settings(job) for job in self.jobs]  # for a search, only its first jobs
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
-        alone = [label(read_settings(_own(job)), groups) or "defaults" for job in self.jobs]
+        alone = [label(read_settings(_own(job)), groups) or DEFAULTS for job in self.jobs]
         names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
         return [self.secrets.mask_text(name) for name in names]
 

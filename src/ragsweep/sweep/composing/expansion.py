@@ -136,5 +136,5 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
         else:
             choices[key] = [f"{key}={override.get_value_element_as_str()}"]
         if math.prod(map(len, choices.values())) > MOST:
-            raise HydraException(f'"{override.input_line}": makes more than {MOST:,} jobs; name fewer values')
+            raise HydraException(f'"{override.input_line}" makes a sweep of more than {MOST:,} jobs; name fewer values')
     return itertools.product(*choices.values())

@@ -1,4 +1,4 @@
-"""A job: one config of a command, created when the command is composed and passed on until it is recorded."""
+"""A job: one config of a command, from its composition (of a trial: from its draw) to its record."""
 
 from __future__ import annotations
 

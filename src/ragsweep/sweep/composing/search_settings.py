@@ -6,7 +6,7 @@ from typing import Any
 from optuna_sweeper.storage import is_postgresql
 from ragsweep.report.naming import label
 from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
-from ragsweep.sweep.composing.sweep_names import defining, read_settings
+from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
 
 
 def searches(sweeper: str) -> bool:
@@ -41,4 +41,4 @@ def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str],
     """
     general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
     own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]
-    return label(read_settings(own), groups, searched) or "defaults"
+    return label(read_settings(own), groups, searched) or DEFAULTS

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.sweep.composing.overrides import parse
 
@@ -36,6 +37,9 @@ OPERATIONAL = (
 REFERENCE = 8
 """Length of a sweep's id in commands."""
 
+DEFAULTS = "defaults"
+"""Name of a config without overrides."""
+
 MOST_KEYS = 4
 """Maximum number of swept parameters in a sweep's name."""
 
@@ -51,9 +55,17 @@ def reference(sweep: Sweep) -> str:
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
+def is_search(sweep: Sweep) -> bool:
+    """Return whether a sweep's jobs are trials, which are recorded without overrides.
+
+    A multirun without overrides has a single job, which is named `DEFAULTS`.
+    """
+    return not any(sweep.jobs) and sweep.names != (DEFAULTS,)
+
+
 def sweep_title(sweep: Sweep) -> str:
     """Name a sweep as `study_title` does, and a search also by its number of trials: ``hybrid_tpe, 40 trials``."""
-    return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
+    return study_title(sweep) + (f", {counted(len(sweep.names), 'trial')}" if is_search(sweep) else "")
 
 
 def study_title(sweep: Sweep) -> str:
@@ -67,14 +79,14 @@ def study_title(sweep: Sweep) -> str:
 
 def _what_is_swept(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
-    if not any(sweep.jobs):
+    if is_search(sweep):
         return named[1] if named else "search"
     # Not by Hydra's parser: masked values may be invalid overrides.
     pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
     keys = varying_keys([{key: value for key, _, value in job} for job in pairs])
     shown = list(short_keys(keys).values())
     more = f" and {len(shown) - MOST_KEYS} more" if len(shown) > MOST_KEYS else ""
-    swept = " × ".join(shown[:MOST_KEYS]) + more or sweep.name
+    swept = " × ".join(shown[:MOST_KEYS]) + more or (sweep.name if any(sweep.jobs) else DEFAULTS)
     return f"{named[1]}: {swept}" if named and named[1] != swept else swept
 
 

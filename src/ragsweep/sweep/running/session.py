@@ -176,7 +176,7 @@ class Session:
         return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
-        """Load a result's questions with their corpus; None if that fails, or if the corpus has changed."""
+        """Load all questions of a result's dataset, and its corpus; None if that fails or the corpus has changed."""
         try:
             share = (result.run.config.get("success") or {}).get("unanswerable")
             dataset = self._load(result.run.config["dataset"], share) if result.run.config.get("dataset") else None

@@ -59,7 +59,7 @@ class SlurmQueue:
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds, and not in mode "cache"."""
+        """Return a job's SLURM state; squeue is called at most once every `POLL` seconds, never in mode "cache"."""
         self.register_job(job_id)
         if mode != "cache":
             self._refresh()
