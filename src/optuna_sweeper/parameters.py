@@ -166,7 +166,7 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
         raise HydraException(f"{where}: must have finite ends and step, got range({start},{stop},{step})")
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        few, many = "check its ends and its step", f"{MOST:,} are allowed; use a larger step or an interval"
+        few, many = "check its ends and its step", f"at most {MOST:,} are allowed; use a larger step or an interval"
         way = few if count < 1 else many
         raise HydraException(f"{where}: has {max(count, 0):,} values, got range({start},{stop},{step}); {way}")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
@@ -174,7 +174,8 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     _check_limits(low, high, log, where)
     if log and not (whole and abs(step) == 1):
         raise HydraException(
-            f"{where}: tag(log, range(...)) must have step 1, got {step}; omit tag(log, ...), or use an interval"
+            f"{where}: tag(log, range(...)) must have step 1 and whole ends, got range({start},{stop},{step});"
+            " omit tag(log, ...), or use an interval"
         )
     return Numeric(low, high, None if log else abs(step), log, whole)
 

@@ -107,7 +107,9 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
             return getattr(samplers, CLASSES[name])(seed=seed, **arguments)
         except TypeError as fault:
             text = str(fault).rpartition("() ")[2]
-            raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]} {text}; remove or correct it") from None
+            raise HydraException(
+                f"hydra.sweeper.sampler: {CLASSES[name]}: {text}; remove or correct the argument"
+            ) from None
         except ValueError as fault:
             text = " ".join(str(fault).split()).rstrip(".")
             raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]}: {text}; correct it") from None

@@ -72,8 +72,8 @@ class SearchSettings:
         check_url(plain["storage"])
         if race and len(directions) > 1:
             raise HydraException(
-                f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)}; give"
-                " one"
+                f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)};"
+                " set one direction, or omit the race"
             )
         unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(

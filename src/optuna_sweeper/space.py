@@ -249,7 +249,7 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
         form = '{over: "interval(0,1)", when: parent=value}'
-        raise HydraException(f"{where}: must be a sweep, or {form} with commas in quotes, got {value!r}")
+        raise HydraException(f"{where}: must be a sweep, or {form}, got {value!r}; put a sweep with commas in quotes")
     when = value.get("when")
     lines = when if isinstance(when, list) else [] if when is None else [when]
     if not all(isinstance(line, str) for line in lines):
@@ -276,7 +276,7 @@ def _check_condition(
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else "; it must be searched as well, or be set"
+        hint = f'; did you mean "{near[0]}"?' if near else f"; add it to {PARAMS}, or set it on the command line"
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
     values = domains[condition.parent].listed()
     if values is None:
@@ -285,4 +285,5 @@ def _check_condition(
         )
     unknown = [value for value in condition.values if value not in values]
     if unknown and not narrowed:
-        raise HydraException(f"{where}: {condition.parent} is never {unknown[0]}; it is one of {', '.join(values[:9])}")
+        listed = ", ".join([*values[:9], *(["..."] if len(values) > 9 else [])])
+        raise HydraException(f"{where}: {condition.parent} is never {unknown[0]}; it is one of {listed}")

@@ -63,7 +63,7 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
-        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, got {setting!r}")
+        raise HydraException(f"{_WHERE}: must be a mapping with any of {', '.join(_KEYS)}, got {setting!r}")
     for key in setting:
         if key not in _KEYS:
             raise HydraException(f"{_WHERE}.{key}: unknown key; known: {', '.join(_KEYS)}")

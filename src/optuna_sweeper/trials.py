@@ -103,7 +103,8 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     )
     values = _to_list(plain.get("values"))
     if len(values) != objectives:
-        return replace(outcome, reason=f"returned {len(values)} values, but the number of objectives is {objectives}")
+        count = "1 value" if len(values) == 1 else f"{len(values)} values"
+        return replace(outcome, reason=f"returned {count}, but the number of objectives is {objectives}")
     numbers = []
     for position, value in enumerate(values):
         if (number := _number(value)) is None:

@@ -78,7 +78,7 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
         raise InputError(f"{folder / MANIFEST}: differs from the shipped file; {_AGAIN}")
     for name in manifest["files"] if names is None else names:
         if _digest(folder / name) != manifest["files"].get(name):
-            raise InputError(f"{folder / name}: differs from the shipped file; {_AGAIN}")
+            raise InputError(f"{folder / name}: is missing, or differs from the shipped file; {_AGAIN}")
     return manifest
 
 

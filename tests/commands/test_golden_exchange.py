@@ -36,7 +36,7 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     (place / "testset.json").write_text(json.dumps(records))
     assert golden(["import", "testset.json", "out=golden.jsonl", "corpus=pages"]) == 1
     out = capsys.readouterr().out
-    assert "a of 1 row has no place: left out" in out
+    assert "no place for a of 1 row: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
     assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts: 1 literally, 0 nearly, 1 not found" in out
     (entry,) = read_lines(place / "golden.jsonl")

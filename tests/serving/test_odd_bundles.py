@@ -83,7 +83,7 @@ def test_every_file_is_as_it_was_shipped(name: str, bundle: Path) -> None:
     before = path.read_bytes()
     for data in (before[:-1], before + b" ", before[:-1] + bytes([before[-1] ^ 1]), None):
         path.unlink() if data is None else path.write_bytes(data)
-        with pytest.raises(InputError, match=f"{re.escape(str(path))}: differs from the shipped file"):
+        with pytest.raises(InputError, match=f"{re.escape(str(path))}: is missing, or differs from the shipped file"):
             ServedPipeline(bundle)
 
 

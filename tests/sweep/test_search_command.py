@@ -28,7 +28,7 @@ REFUSED = {
     "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
     "hydra.sweeper.constraints='mrr <= 1'": "hydra.sweeper.constraints: must be a list such as",
     "hydra.sweeper.stop={budget: 3}": "hydra.sweeper.stop.budget: must name a limit (calls, tokens, money)",
-    "+hydra.sweeper.sampler.foo=3": "TPESampler got an unexpected keyword argument 'foo'; remove or correct it",
+    "+hydra.sweeper.sampler.foo=3": "got an unexpected keyword argument 'foo'; remove or correct the argument",
     "reranker=none,late_interactoin": "late_interaction",
 }
 

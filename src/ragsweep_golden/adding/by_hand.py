@@ -64,7 +64,7 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
     for number, (other, question) in enumerate(read):
         if question.text == entry["question"]:
             if not lacks_evidence(other):
-                way = "correct its evidence there, or rephrase the new one"
+                way = "edit that entry, or rephrase the new question"
                 raise InputError(f'{question.where}: already has this question, as "{question.id}"; {way}')
             earlier = (other.get("audit") or {}).get("reviews") or []
             audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}

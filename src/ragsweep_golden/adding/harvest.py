@@ -62,9 +62,9 @@ def read_log(path: Path) -> list[str]:
             faults.add(row.where, str(fault))
     faults.raise_any()
     if not any(questions):
-        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "none"
-        way = f"rename the field of the question to one of {', '.join(NAMES)}"
-        raise InputError(f"{path}: no record has a question; the fields are {seen}; {way}")
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values))
+        way = f"the fields are {seen}; rename the field of the question to one of {', '.join(NAMES)}"
+        raise InputError(f"{path}: no record has a question; {way if seen else 'specify a log that is not empty'}")
     return questions
 
 

@@ -94,7 +94,9 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        way = f"set language to {' or '.join(LANGUAGES)} (unclear documents then count as that), or add such documents"
+        way, note = "add such documents", " (unclear documents then count as that)" if "" in detected else ""
+        if other := [one for one in LANGUAGES if {one, ""} & {*detected}]:
+            way = f"set language to {' or '.join(other)}{note}, or {way}"
         raise ConfigError(f"language: {fact}; {way}")
     return {one: documents for one, documents in found.items() if documents}
 

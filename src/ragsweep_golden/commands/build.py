@@ -120,7 +120,7 @@ def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings, by_rule_only: bool) -> Iterator[str]:
     """Yield remedies for a set with too few questions, or with a failed gate that depends on a setting."""
     if not any(one["answerable"] for one in built.entries):
-        yield "The rules found no answerable questions: they need whole sentences in English or French."
+        yield "No answerable question was found: the rules need whole sentences in English or French."
     if len(built.entries) < settings.questions:
         yield f"{len(built.entries):,} of {settings.questions:,} questions: no more are specific and pass the gates."
         if by_rule_only:

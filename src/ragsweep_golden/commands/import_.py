@@ -93,4 +93,4 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
 
 
 def _unplaced(name: str, count: int, fate: str) -> str:
-    return f"{name} of {counted(count, 'row')} has no place: {fate}"
+    return f"no place for {name} of {counted(count, 'row')}: {fate}"

@@ -96,7 +96,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten an example; its only output, or an output named like a right answer, becomes the reference."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
-        raise ValueError('"outputs" is not an object; format=mlflow omits a system\'s outputs')
+        raise ValueError('"outputs" is not an object; use format=mlflow if it is a system\'s output')
     said = {name: _content(value) for name, value in outputs.items()}
     right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
     fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
@@ -193,8 +193,8 @@ def recognise(path: Path, columns: Iterable[str]) -> str:
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
     raise InputError(
         f"{path}: unknown format with the fields {', '.join(seen) or '(none)'}; {NAME_FIELDS} (any of"
-        f" {', '.join(COLUMNS)}); known formats: {'; '.join(known)}; beir, trec and squad are read with"
-        " dataset=squad dataset.path=FILE"
+        f" {', '.join(COLUMNS)}); known formats: {'; '.join(known)}; beir, trec and squad are read with a"
+        " reader, such as dataset=squad dataset.path=FILE"
     )
 
 

@@ -36,7 +36,7 @@ def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
     if not values:
         raise NotMeasured("no question of the kind that is measured; add one, or use profile=hand")
     if missing:
-        raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}")
+        raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}; add it, or use profile=hand")
     return values
 
 
@@ -46,7 +46,9 @@ def _strata(subject: Subject) -> Measured:
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
-        raise NotMeasured("no entry has classification.stratum, or evidence in a document of the corpus")
+        raise NotMeasured(
+            "no entry has classification.stratum, or evidence in the corpus; add it, or evidence and corpus=FOLDER"
+        )
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 
 
@@ -112,8 +114,11 @@ def _question_marks(subject: Subject) -> Measured:
 
 def _marked_unanswerable(subject: Subject) -> Measured:
     types = schema.UNANSWERABLE_TYPES
-    kinds = [(one, one.get("unanswerable_type")) for one in subject.unanswerable]
-    judged = [(one, "" if kind in types else f"is of type {kind!r}; known: {', '.join(types)}") for one, kind in kinds]
+    judged = []
+    for one in subject.unanswerable:
+        kind = one.get("unanswerable_type")
+        fact = f"has the unknown unanswerable_type {kind!r}" if kind else "has no unanswerable_type"
+        judged.append((one, "" if kind in types else f"{fact}; known: {', '.join(types)}"))
     return without_fault(judged, "unanswerable question")
 
 

@@ -167,7 +167,7 @@ def _largest(names: Sequence[str], what: str) -> Measured:
 
 def _largest_document(subject: Subject) -> Measured:
     labels = (relevant_evidence(one) for one in subject.answerable)
-    return _largest([str(each[0].get("document")) for each in labels if each], "document")
+    return _largest([str(each[0].get("document")) for each in labels if each], "document as evidence")
 
 
 def _largest_category(subject: Subject) -> Measured:

@@ -198,7 +198,7 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
         if MASK in str(text) and text not in proved:
             raise InputError(
                 f"{found}: {key}: its value is masked in the ledger ({text}), and a bundle contains no secret and no"
-                " value of an environment variable; write a name or an address into the config, and a key into the"
+                " value of an environment variable; write a name or an address in the config, and put an API key in the"
                 " variable that key_env names; then run the config again, and ship that run"
             )
     if fault:
