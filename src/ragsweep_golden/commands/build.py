@@ -42,11 +42,11 @@ def build(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
     inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).overrides))
-    values, settings = inputs.values, read_settings(inputs.values)
+    values = inputs.values
     golden, folder = read_places(values)
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
-    of_gate = read_rules(values["gates"])
+    of_gate, settings = read_rules(values["gates"]), read_settings(values)
     rules = {gate: of_gate[gate] for gate in profile.gates}
     services, corpus, embed = ServiceSession(), inputs.given_corpus, inputs.embed
     if corpus is None:

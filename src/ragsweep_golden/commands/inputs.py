@@ -32,11 +32,13 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.trees import value_at
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
 _DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # Hydra accepts null only in a file
 _LLM = r"\+?llm="
+_MAPPINGS = ("budget", "gates", "minimums", "mixes", "profiles", "strata", "strata.patterns", "strata.priorities")
 OTHER_LAYOUT = (
     "a set in another layout is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
     " ragsweep golden import"
@@ -68,6 +70,19 @@ class Given(NamedTuple):
     own_corpus: Corpus | None = None
 
 
+def _check_shapes(values: Mapping[str, Any]) -> None:
+    """Raise ConfigError where an override has replaced a mapping, a mix or the list of a profile's gates."""
+    for key in _MAPPINGS:
+        if not isinstance(given := value_at(values, key), Mapping):
+            raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")
+    for name, mix in values["mixes"].items():
+        if not isinstance(mix, Mapping) or not all(isinstance(share, int | float) for share in mix.values()):
+            raise ConfigError(f"mixes.{name}: must map question types to shares, as in {{factual: .5}}, got {mix!r}")
+    for name, gates in values["profiles"].items():
+        if not isinstance(gates, list):
+            raise ConfigError(f"profiles.{name}: must be a list of gates, such as [G1-1, G2-1], got {gates!r}")
+
+
 class Inputs:
     """The config of a subcommand and its inputs; each text is embedded only once."""
 
@@ -82,6 +97,7 @@ class Inputs:
             given.append("~metrics.semantic_similarity")  # added by llm=; it needs an embedder
         self.command, self.file, self.builder = command, file, Builder()
         self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values
+        _check_shapes(self.values)
         self._vectors: dict[str, Floats] = {}
 
     @property

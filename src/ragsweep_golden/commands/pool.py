@@ -66,7 +66,7 @@ def pool(arguments: Sequence[str]) -> int:
     asked = [question for question in questions if question.answerable and question.needs_retrieval]
     pooled = collect(asked, found, corpus)
     texts = {question.id: question.text for question in asked}
-    write_rows(Path(values["out"]), [as_row(one, texts[one.question], corpus) for one in pooled.holes])
+    write_rows(Path(values["out"]).expanduser(), [as_row(one, texts[one.question], corpus) for one in pooled.holes])
     print_blocks(*_blocks(pooled, retrieved, values, texts))
     return 0
 
