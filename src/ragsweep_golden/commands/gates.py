@@ -95,8 +95,6 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
             raise ConfigError(f"gates.{gate}.blocking: must be true or false, got {rule.get('blocking')!r}")
         if ("highest" in rule) != (GATES[gate][1] == "in"):
             ranges = " and ".join(name for name, (_, comparison, _) in GATES.items() if comparison == "in")
-            raise ConfigError(
-                f"gates.{gate}: only {ranges}, which have a range, have (and need) highest; got {rule}"
-            )
+            raise ConfigError(f"gates.{gate}: only {ranges}, which have a range, have (and need) highest; got {rule}")
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     return rules
