@@ -154,7 +154,7 @@ def test_failed_search_makes_partial_below_the_coverage(server: Server, tmp_path
     fail(server, 422)
     refused, accepted = (evaluate(Session(), *given, f"coverage={least}") for least in (0.98, 0.5))
     assert (refused.run.state, accepted.run.state) == (PARTIAL, COMPLETE)
-    assert "accepts the missing scores" in partial_note(refused)
+    assert "to accept the missing scores" in partial_note(refused)
     fail(server, 500)
     assert "run it again: only failed calls are repeated" in partial_note(evaluate(Session(), *given, "coverage=0.98"))
 

@@ -178,8 +178,8 @@ def test_one_withheld_answer_makes_partial_only_below_the_coverage_asked_for(
     assert (enough.run.state, few.run.state) == (COMPLETE, PARTIAL)
     least = min(few.summaries.metrics[name].coverage for name in ("success_rate", "token_f1", "refusal"))
     note = partial_note(few)
-    assert f"coverage={math.floor(100 * least) / 100:g} accepts" in note
+    assert f"coverage={math.floor(100 * least) / 100:g} to accept" in note
     assert "filtered" in note
     assert "run it again" not in note
-    with pytest.raises(InputError, match=r"is PARTIAL.*accepts the missing scores"):
+    with pytest.raises(InputError, match=r"is PARTIAL.*to accept the missing scores"):
         check_whole(few)

@@ -125,7 +125,7 @@ def test_divided_weights_are_safetensors_beside_their_index(tmp_path: Path, name
     good = divided(tmp_path / "good", "model-1.safetensors", "model-2.safetensors")
     assert model_files.locate(str(good), KEY) == good
     with pytest.raises(
-        ConfigError, match=r"whose weights in .* are named .*, which is not a \*\.safetensors file there"
+        ConfigError, match=r"whose weights file .* is missing from .* or is not a \*\.safetensors file;"
     ):
         model_files.locate(str(divided(tmp_path / "bad", "model-1.safetensors", name)), KEY)
 

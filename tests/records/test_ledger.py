@@ -181,7 +181,7 @@ def test_writer_that_waits_says_for_what(
     opened(ledger, "a")
     end.join()
     writer.close()
-    assert "waiting for another process that writes" in capfd.readouterr().err
+    assert "waiting for another process that is writing to" in capfd.readouterr().err
 
 
 def test_ledger_that_must_not_be_written_is_read(tmp_path: Path) -> None:

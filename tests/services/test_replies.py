@@ -81,7 +81,7 @@ def test_answer_is_read_or_the_request_fails(answer: Any, read: Callable[[Any], 
 def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: object) -> None:
     answer = copy.deepcopy(CHAT)
     answer["choices"][0]["finish_reason"] = reason  # type: ignore[index]
-    with pytest.raises(ValueError, match=r"a finish_reason of .*, which is not a word"):
+    with pytest.raises(ValueError, match=r"a finish_reason of .*, which is not a string"):
         read_chat(json.loads(json.dumps(answer)), 10)
 
 

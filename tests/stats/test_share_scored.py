@@ -69,11 +69,11 @@ def test_only_metrics_that_decide_or_are_shown_make_a_result_incomplete() -> Non
 def test_advice_follows_whether_another_run_can_help() -> None:
     assert remedy([TIMED_OUT], [], 0.9) == "run it again: only failed calls are repeated"
     assert remedy([FILTERED, NO_CITATIONS], [FILTERED], 59 / 60) == (
-        "an identical call fails again (filtered): coverage=0.98 accepts the missing scores"
+        "an identical call would fail again (filtered): set coverage=0.98 to accept the missing scores"
     )
     both = remedy([TRUNCATED, TIMED_OUT], [TRUNCATED, TIMED_OUT], 0.5)
     assert "run it again" in both
-    assert "(truncated): raise max_tokens of the llm, router or judge, or coverage=0.5 " in both
+    assert "(truncated): raise max_tokens of the llm, router or judge, or set coverage=0.5 to " in both
     assert remedy(["too odd"], [], 0.5).startswith(
         "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing"
     )

@@ -119,8 +119,8 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
         accepted = f"coverage={math.floor(100 * coverage) / 100:g}"
         named, change = ", ".join(lasting), "".join(ways.get(reason, "") for reason in lasting)
         advice.append(
-            f"an identical call fails again ({named}): {change}{'or ' if change else ''}{accepted} accepts the missing"
-            " scores"
+            f"an identical call would fail again ({named}): {change}{'or ' if change else ''}set {accepted} to accept"
+            " the missing scores"
         )
     return "; ".join(advice) or (
         "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing counts as a failed"

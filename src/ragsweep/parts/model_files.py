@@ -244,8 +244,8 @@ def _check_weights(folder: Path, fact: str) -> None:
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
                 raise ConfigError(
-                    f"{fact}, whose weights in {part} are named {path.name!r}, which is not a *.safetensors file "
-                    "there; if it is missing, download the model again, else use another model"
+                    f"{fact}, whose weights file {path.name!r} is missing from {part} or is not a *.safetensors file; "
+                    "download the model again, or use another model"
                 )
     if not any(loaded.values()):
         raise ConfigError(f"{fact}, but there are no weights named {WEIGHTS} or {INDEX}; use a model with one of them")

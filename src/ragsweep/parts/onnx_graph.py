@@ -36,7 +36,7 @@ def output_of(transformer: Any) -> str:
     for name in OUTPUTS:
         if name in found:
             return name
-    raise ValueError(f"returns {', '.join(found)}, but neither {' nor '.join(OUTPUTS)}; use float32")
+    raise ValueError(f"returns {', '.join(found)}, not {' or '.join(OUTPUTS)}; use float32")
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:

@@ -34,7 +34,7 @@ class Prices:
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
-                    f"prices.models.{pattern}: must be [input price, output price] of a million tokens, both finite"
+                    f"prices.models.{pattern}: must be [input price, output price] per million tokens, both finite"
                     f" and at least 0, got {pair!r}"
                 )
 

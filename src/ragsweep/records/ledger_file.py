@@ -95,7 +95,7 @@ class LedgerFile:
             with self._connected() as connection:
                 if not self.is_writable:
                     raise sqlite3.OperationalError("it is read-only")
-                with waiting_for(f"another process that writes {self.path}", NOTICE):
+                with waiting_for(f"another process that is writing to {self.path}", NOTICE):
                     connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection

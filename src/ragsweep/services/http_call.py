@@ -119,7 +119,7 @@ class Call(Generic[Read]):
             attempts += 1
             wait = backoff(attempts - 1, result.retry_after)
             if attempts > self.service.retries or self._remaining() <= wait:
-                fact = f"{self._describe(result.fact)} (after {counted(attempts, 'attempt')})"
+                fact = self._describe(result.fact, f" after {counted(attempts, 'attempt')}")
                 raise CallFailed(f"{fact}{_WAYS_OUT.get(result.reason, '')}", result.reason)
             self.elapsed += wait
             await asyncio.sleep(wait)
@@ -216,5 +216,5 @@ class Call(Generic[Read]):
         """Return the seconds left until the call's deadline; infinity without one."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
 
-    def _describe(self, fact: str) -> str:
-        return f"{self.url} failed: {quote(fact, self.key)}"
+    def _describe(self, fact: str, after: str = "") -> str:
+        return f"{self.url} failed{after}: {quote(fact, self.key)}"

@@ -117,7 +117,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
-        raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a word")
+        raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
     written, parts, _ = read_content(content)
     apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat it in several fields
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
@@ -179,7 +179,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
-            raise ValueError(f"a vector of {length}, where {dimension or 'some'} were expected")
+            raise ValueError(f"a vector of {length}, expected {dimension or 'at least one'}")
         for value in vector:
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_FLOAT:
                 raise ValueError(f"a vector with {value!r}, which is not a finite number")

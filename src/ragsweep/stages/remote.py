@@ -263,7 +263,7 @@ class Remote:
                 self._silent, self._pause = time.monotonic() + self._pause, 2 * self._pause
             first, self._works = self._works, False
         if first:
-            why = str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s"
+            why = (str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s") + f"; check {KEY}"
             self.warn(f"cannot use {self.url}: {why}; continuing without it: other machines may repeat the work")
 
 

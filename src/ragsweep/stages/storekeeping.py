@@ -48,7 +48,7 @@ class StorePlace:
         self.database = self.folder / "store.db"
         if not (self.folder / "whole").is_dir():
             inside = path.name == "stages" and (path / "whole").is_dir()
-            hint = f"did you mean {path.parent}?" if inside else "the first run creates one; --path names another"
+            hint = f"did you mean {path.parent}?" if inside else "run a config first, or pass another --path"
             raise InputError(f"no store in {path}; {hint}")
 
     @cached_property
@@ -86,7 +86,7 @@ class StorePlace:
             if not isinstance(fault, sqlite3.OperationalError):
                 raise InputError(f"{self.database} is damaged: {fault}; the next run moves it to quarantine") from None
             full = shutil.disk_usage(self.folder).free < FULL
-            way = "free space on its disk" if full else "check its permissions, or wait until no process writes it"
+            way = "free space on its disk" if full else "check its permissions, or wait until no process writes to it"
             raise InputError(f"cannot use {self.database}: {fault}; {way}") from None
 
     def _connect(self, mode: str) -> sqlite3.Connection:

@@ -199,7 +199,7 @@ def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
     table.delete("position = 3")
     table.tags.update("complete", table.version)
     with pytest.raises(
-        EndpointFailed, match="must contain 60 vectors, all indexed, but contains 59 and an index of 60; delete"
+        EndpointFailed, match="must contain 60 vectors, all indexed, but contains 59, and its index contains 60; delete"
     ):
         LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 3)
 

@@ -94,8 +94,11 @@ GOOD = {"index": 0, "relevance_score": 0.5}
         (b'{"error": "overloaded"}', "no results with index"),
         (results(5), "no results with index"),
         (results(GOOD), "1 results for 2 texts"),
-        (results(GOOD, GOOD), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": True, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, GOOD), "2 results for 2 texts; there must be exactly one for each"),
+        (
+            results(GOOD, {"index": True, "relevance_score": 1}),
+            "2 results for 2 texts; there must be exactly one for each",
+        ),
         (
             results(GOOD, {"index": 1, "relevance_score": float("nan")}),
             "a score of nan, which is not a finite 32-bit number",

@@ -119,8 +119,8 @@ class LanceTable(ExternalIndex):
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
             raise CallFailed(
-                f"{self.uri}: the table {name} must contain {number} vectors, all indexed, but contains {count} and an"
-                f" index of {sum(indexed)}; delete the table"
+                f"{self.uri}: the table {name} must contain {number} vectors, all indexed, but contains {count}, and"
+                f" its index contains {sum(indexed)}; delete the table"
             )
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:

@@ -90,10 +90,12 @@ class PgVector(ExternalIndex):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table must be up to 30 of a-z, 0-9 and _, and not begin with a digit, got {self.table!r}"
+                f"index.table must be 1 to 30 characters (a-z, 0-9, _) and not begin with a digit, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
-            raise ConfigError(f"index.build_memory must be like 512MB or 4GB, or null, got {self.build_memory!r}")
+            raise ConfigError(
+                f"index.build_memory must be a size such as 512MB or 4GB, or null, got {self.build_memory!r}"
+            )
         if any(importlib.util.find_spec(name) is None for name in ("pgvector", "psycopg")):
             raise ConfigError("pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 

@@ -88,7 +88,7 @@ def read(answer: Any, texts: int) -> list[float]:
         raise ValueError("no results with index and relevance_score") from None
     indexes = [index for index, _ in results]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
-        raise ValueError(f"{len(results)} results for {texts} texts, or not one for each")
+        raise ValueError(f"{len(results)} results for {texts} texts; there must be exactly one for each")
     for _, score in results:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
             raise ValueError(f"a score of {score!r}, which is not a finite 32-bit number")

@@ -76,8 +76,8 @@ class Http(ServiceSettings):
         """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
             raise ConfigError(
-                "system.url must consist of scheme, host and path, such as http://localhost:8080/ask, without a final /"
-                " or a #; put the data to send in system.body"
+                "system.url must have a scheme, a host and a path, such as http://localhost:8080/ask, and contain"
+                " neither a # nor a / at the end of the path"
             )
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:

@@ -71,7 +71,7 @@ def check_uri(uri: str) -> None:
     if name not in SCHEMES and name not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
         raise TrackingError(
             f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location, or install the"
-            " plugin with this store"
+            " MLflow plugin that provides it"
         )
 
 

@@ -232,7 +232,7 @@ def _step(name: str, numbers: Any) -> ServedStep:
 def _text(values: Any, name: str, default: str | None = None) -> str:
     value = values.get(name, default)
     if not isinstance(value, str):
-        raise _Unreadable(f"{name} is not a text")
+        raise _Unreadable(f"{name} is not text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
     value.encode()  # a lone surrogate cannot be written
