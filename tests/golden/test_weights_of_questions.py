@@ -73,7 +73,7 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
         (0, '"weight" is 0; use a number above 0, or remove the question'),
         ("often", '"weight" is "often", not a number'),
         (True, r'"weight" is "?true"?, not a number'),
-        (1e12, r'"weight" is 1000000000000.0, not from -1e\+09 to 1e\+09'),
+        (1e12, r'"weight" must be from -1e\+09 to 1e\+09, got 1000000000000.0'),
         (None, 'question "q1" has no "weight", and 2 of 3 questions have one; give all questions a weight, or none'),
     ],
 )

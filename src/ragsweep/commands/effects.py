@@ -73,7 +73,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
     hidden = sum(bool(effect.note) for effect in ordered)
     notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
     if hidden:
-        text = f"{counted(hidden, 'effect')} cannot be told apart from others by these configs"
+        text = f"these configs do not distinguish {counted(hidden, 'effect')} from others"
         notes.append(Statement("note", text, {"confounded": hidden}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
     section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])

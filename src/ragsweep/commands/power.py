@@ -26,10 +26,10 @@ REPEATED = (".replicate", ".seed")
 
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. Two runs measure the variance of differences over
-questions; with one run it is assumed. Among many configs a difference must be larger to be shown: runs of one sweep are
-corrected as in the sweep, others, or with --configs, for that number. --repeat names further runs of the first config
-with another replicate or seed, to measure how far chance alone moves its scores. --questions plans a golden set that is
-not annotated yet, from measured variances or from those of a pilot RUN."""
+questions; with one run it is assumed. Among many configs a difference must be larger to be shown; their number is that
+of the sweep that the runs belong to, or is set by --configs. --repeat names further runs of the first config with
+another replicate or seed, to measure how far chance alone moves its scores. --questions plans a golden set that is not
+annotated yet, from measured variances or from those of a pilot RUN."""
 
 
 def power(arguments: Sequence[str]) -> int:

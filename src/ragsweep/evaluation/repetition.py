@@ -118,6 +118,6 @@ def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
-            f"some of {questions:,} questions have failed repetitions, and are scored by the others: {listed};"
+            f"some of {questions:,} questions have failed repetitions, and are scored from the others: {listed};"
             " rerun=true repeats only the failed calls"
         )

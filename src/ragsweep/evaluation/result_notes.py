@@ -68,7 +68,7 @@ def _unread_warning(experiment: Experiment, views: Sequence[EvaluationView]) -> 
     outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
     if unread := sum(bool(one.unreadable) for some in outputs for one in some):
         yield (
-            f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score of the metrics that"
+            f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score in the metrics that"
             " read them; the column output_fault of outcomes.parquet names each fault"
         )
 

@@ -228,7 +228,7 @@ class Row:
         """Return a number from -1e9 to 1e9; the default if it is missing, or has another type or size."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
-            self.fault(f'"{name}" is {_excerpt(value)}, not from {-_LARGEST:g} to {_LARGEST:g}')
+            self.fault(f'"{name}" must be from {-_LARGEST:g} to {_LARGEST:g}, got {_excerpt(value)}')
             value = None
         return default if value is None else float(value)
 

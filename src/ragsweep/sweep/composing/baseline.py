@@ -57,7 +57,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         return command, made  # ``read_command`` has replaced overrides with the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
-            raise ConfigError(f"{BASELINE}={declared}: the sweep has configs #1 to #{len(configs)}")
+            raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{len(configs)}")
         return command, made
     if (lines := read_overrides(declared)) is None:
         return command, made

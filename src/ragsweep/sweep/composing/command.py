@@ -245,6 +245,9 @@ def _parse_one(line: str) -> Override:
     except HydraException as fault:
         quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
         way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
+        way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
+        if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
+            way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
         raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
 
 

@@ -254,8 +254,8 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
         if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(
-                    f"{where}: this value is stored, but by its name the environment variable {name} is a secret;"
-                    f" refer to a key by key_env={name} (index=pgvector: url_env), or rename {name} if it is not secret"
+                    f"{where}: this value is stored, but the environment variable {name} is named like a secret;"
+                    f" refer to a key by key_env={name} (pgvector: url_env), or rename {name} if it is not secret"
                 )
 
 

@@ -123,7 +123,7 @@ def check_search_path(path: str) -> None:
     package = name.partition("/")[0]
     if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
         return
-    trusted = f", or trust the package by the environment variable {TRUSTED}={package}" if scheme == "pkg" else ""
+    trusted = f", or trust the package with the environment variable {TRUSTED}={package}" if scheme == "pkg" else ""
     raise ConfigError(f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER{trusted}')
 
 
@@ -182,7 +182,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
             raise ConfigError(
-                f"{where}.{name}: a config cannot change this setting of {kind}; omit it, or trust {kind} by the"
+                f"{where}.{name}: a config cannot change this setting of {kind}; omit it, or trust {kind} with the"
                 f" environment variable {TRUSTED}={target}{nearest(name, allowed)}"
             )
         if name == "ray.init.address" and value not in _ADDRESSES:
@@ -226,7 +226,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     """Check one value that may be a class, a reference to a Python object, a log file, or an attribute of a logger."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
-        raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
+        raise ConfigError(f'{where}: "{value}" would be called; use the key "class" with a class of the logging module')
     if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" is not a permitted class{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:

@@ -119,8 +119,8 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(
-            f"judge.labels: no labelled metric ({', '.join(named)}) is measured; add one, such as by metrics=ragas, or"
-            f" omit judge.labels{nearest(named[0], metrics)}"
+            f"judge.labels: no labelled metric ({', '.join(named)}) is measured; add one, for example"
+            f" with metrics=ragas, or omit judge.labels{nearest(named[0], metrics)}"
         )
     ends = {name: metrics[name].bounds for name in named if name in metrics}
     check_scale(

@@ -103,7 +103,7 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
         last = f"; the last one is #{max(records)}" if records else ""
-        raise InputError(f'"{name}#{number}": that sweep has no completed config of this number{last}')
+        raise InputError(f'"{name}#{number}": that sweep has no completed config with this number{last}')
     record = records[number]
     if not isinstance(record.outcome, Result):
         raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
@@ -138,7 +138,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     if not sweeps:
         why = f"list the sweeps: ragsweep list --path {shlex.quote(path)}"
         if name and ledger.of_run(name):
-            why = "it is the run of one config; name its sweep instead"
+            why = f"it is the run of one config; {why}"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
     return sweeps[-1]  # the latest run of the sweep
 
