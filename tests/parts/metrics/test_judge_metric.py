@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, LoggedRequest, ModelRequest
+from llm_server.faults import Response
 from ragsweep.core.identity import Spec
 from ragsweep.core.types import Judgement, ReplyCache, Usage
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
@@ -102,6 +103,11 @@ class Closing(LlmServer):
         self.key = None if self.left > 0 else "another"
         self.left -= 1
         return super().take(asked, headers)
+
+    def respond(self, logged: LoggedRequest) -> Response:
+        """Refuse later than what was answered before arrives: the refusal cancels what the client still waits for."""
+        self.wait(0.5 if logged.fault else 0)
+        return super().respond(logged)
 
 
 @pytest.mark.parametrize("kind", [nightly(JudgeSwayed), RagasFaithfulness, nightly(RagasAnswerRelevancy)])
