@@ -163,13 +163,13 @@ def _connect(address: str) -> Any:
 def _one_sentence(url: str) -> Iterator[None]:
     """Raise HydraException, whose message omits the password, if a database is unusable or of another version."""
     from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
     try:
         yield
-    except OperationalError as fault:
+    except (DBAPIError, sqlite3.Error) as fault:
         address = make_url(url)
-        message = " ".join(str(fault.orig).split("\n")[0].split())
+        message = " ".join(str(getattr(fault, "orig", fault)).split("\n")[0].split())
         message = message.replace(str(address.password), "***") if address.password else message
         name = address.set(drivername=address.get_backend_name())
         raise HydraException(f"{WHERE}: cannot use {name}: {message}; correct it, or choose another storage") from None

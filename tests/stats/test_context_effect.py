@@ -98,6 +98,7 @@ def test_metric_that_is_judged_by_the_context_does_not_define_solved_by_default(
     [
         ({"metric": "token_f"}, r'success\.metric: no metric "token_f"; did you mean "token_f1"'),
         ({"metric": "answer_length"}, r"success\.metric: neither higher nor lower values of answer_length"),
+        ({"metric": ["mrr"]}, r"success\.metric: must be the name of a metric, or null, got \['mrr'\]"),
         ({"threshold": "high"}, r"success\.threshold: must be a finite number, got 'high'"),
         ({"treshold": 0.5}, r'success\.treshold: unknown key; did you mean "threshold"'),
     ],

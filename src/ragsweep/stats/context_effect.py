@@ -83,8 +83,8 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     context nor a judge; else ``METRIC``.
 
     Raises:
-        ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or an unmeasured
-        metric although there are answers.
+        ConfigError: An unknown key, a threshold that is not a number, a metric that is not a name or has no direction,
+        or an unmeasured metric although there are answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:
@@ -94,6 +94,8 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     known = {"threshold": threshold, "unanswerable": settings.get("unanswerable")}
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise ConfigError(f"success.threshold: must be a finite number, got {threshold!r}")
+    if not isinstance(name, str | None):
+        raise ConfigError(f"success.metric: must be the name of a metric, or null, got {name!r}")
     if name is None:
         objective = metrics.get(next(iter(objectives(config)), ""))
         usable = objective is not None and not (

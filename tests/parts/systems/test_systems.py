@@ -110,6 +110,8 @@ class TestPipeline(SystemContract):
 
 
 MODULE = """
+word = "".__class__  # written in C, and without a signature
+
 def plain(question):
     if question == "raise":
         raise RuntimeError("no")
@@ -150,6 +152,7 @@ class TestPython(SystemContract):
         assert found.answer.text == "Why? Is it?"
         assert found.contexts == (Passage("d1", "one"),)
         assert collect(Python("owned_system.plain").ask, asked)[0].answer.text == "about Why?"
+        assert collect(Python("owned_system.word").ask, asked)[0].answer.text == "Why?"
 
     def test_what_it_raises_is_the_failure_of_one_question(self) -> None:
         found = collect(Python("owned_system.plain").ask, [Request("raise"), Request("go on")])

@@ -86,7 +86,10 @@ class Python:
     @cached_property
     def _takes_history(self) -> bool:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = inspect.signature(self._function).parameters.values()
+        try:
+            parameters = inspect.signature(self._function).parameters.values()
+        except ValueError:  # a function written in C may have no signature
+            return False
         return sum(parameter.kind in kinds for parameter in parameters) > 1
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
