@@ -89,7 +89,7 @@ class TestHttp(SystemContract):
 
     @pytest.mark.parametrize(
         ("changed", "said"),
-        [({"url": "ftp://x/ask"}, r"system\.url must begin"), ({"url": "http://x:9"}, r"system\.url must consist of"),
+        [({"url": "ftp://x/ask"}, r"system\.url must begin"), ({"url": "http://x:9"}, r"system\.url must have"),
          ({"url": "http://me:secret@x/ask"}, r"system\.url .* no user"),
          ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
          ({"contexts": "a..b"}, r"system\.contexts"),
