@@ -70,7 +70,7 @@ def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: P
 def test_history_needs_a_sweep_that_was_measured_and_no_name_of_one(tmp_path: Path) -> None:
     Ledger(tmp_path).sweeps()
     path = ["--path", str(tmp_path)]
-    with pytest.raises(InputError, match="no config of a sweep was fully measured"):
+    with pytest.raises(InputError, match="no sweep has a fully measured config"):
         report(["--history", *path])
     markdown = ["--history", "--format", "markdown"]
     cases = {"not allowed with argument": ["--history", "abc"], "only HTML": markdown, "no sweep has been run": []}

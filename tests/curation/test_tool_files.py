@@ -145,7 +145,7 @@ def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
         found = import_file(tmp_path / "given.jsonl", "auto", CORPUS)
         assert (found.format, found.entries[0].get("reference"), found.left["outputs"]) == ("mlflow", reference, 1)
     (tmp_path / "given.jsonl").write_text(lines({"inputs": {"question": Q}, "outputs": SAID}))
-    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" is not an object; format=mlflow omits'):
+    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" is not an object; use format=mlflow'):
         import_file(tmp_path / "given.jsonl", "auto", CORPUS)
 
 
