@@ -1,4 +1,4 @@
-"""Early stop of a search: a time limit, a budget, or trials without an improvement."""
+"""Early stopping of a search: by a time limit, a budget, or a number of trials without improvement."""
 
 import math
 import statistics

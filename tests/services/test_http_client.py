@@ -124,7 +124,7 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    refused = pytest.raises(EndpointFailed, match=r"the 7 calls before it failed, too\); check the model")
+    refused = pytest.raises(EndpointFailed, match=r"the 7 previous calls\); check the model")
     with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16

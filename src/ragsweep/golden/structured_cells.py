@@ -22,7 +22,7 @@ _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """Matches a single opening bracket, which is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
-_WAY = 'write it as JSON, ["...", "..."], or as plain text'
+_WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
 _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))

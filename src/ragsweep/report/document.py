@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """One statement below a label, with the numbers and names that it contains."""
+    """One statement and its label ("" for none), with the numbers and names that the statement contains."""
 
     label: str
     text: str

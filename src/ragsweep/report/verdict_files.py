@@ -57,7 +57,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 def numbers(verdict: SweepComparison) -> dict[str, float]:
     """Return the comparison's finite figures by name, for MLflow's list of runs.
 
-    The names have no slash: MLflow charts metrics with a prefix before all others.
+    The names have no slash, because MLflow charts metrics with a slash in their names before all others.
     """
     values = {
         "verdict_configs": len(verdict.matrix.configs),

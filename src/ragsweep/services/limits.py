@@ -129,7 +129,7 @@ class CircuitBreaker:
         self._failures, self._failing_since = 0, None
         self._refusals += 1
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
-            fact = f"{failure} (the {self._refusals - 1} calls before it failed, too)"
+            fact = f"{failure} (as did the {self._refusals - 1} previous calls)"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:

@@ -219,8 +219,8 @@ def correct_difference(
 ) -> Corrected:
     """Return the corrected mean of the second row minus ``share`` times the first row's (see ``prediction_powered``).
 
-    With ``share`` 1, questions on which both rows have the same case differ by 0, regardless of the judge's scores;
-    labels correct all other questions. Scores of declined answers need no labels.
+    With ``share`` 1, the difference is 0 on each question for which both rows have the same case, regardless of the
+    judge's scores; labels correct the differences on all others. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)

@@ -98,7 +98,7 @@ def compare_labelled(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
 
-    Intervals of corrected differences hold together (Bonferroni). If the objective is labelled, configs with too few
+    Intervals of corrected differences are simultaneous (Bonferroni). If the objective is labelled, configs with too few
     labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide.
 
     Raises:

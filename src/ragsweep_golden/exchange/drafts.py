@@ -64,7 +64,7 @@ def fields_of_system(names: Collection[str]) -> list[str]:
         fact = (
             '"answer" and "contexts" may be the answer and contexts of a system, or the right answer and its evidence'
         )
-        raise ValueError(f'{fact}: rename them to "reference" and "reference_contexts", or remove them')
+        raise ValueError(fact)
     is_retrieved = (said or gold) and "supporting_facts" not in names
     return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
 

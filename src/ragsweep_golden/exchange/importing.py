@@ -97,7 +97,8 @@ def _import_table(path: Path, columns: Sequence[str], found: Imported, count: in
     try:
         of_system = fields_of_system(columns)
     except ValueError as fault:
-        raise InputError(f"{path}:1: {fault}") from None
+        way = "specify them, with question=FIELD reference=answer passages=contexts, or remove them"
+        raise InputError(f"{path}:1: {fault}; {way}") from None
     ranked = [name for group in RANKED["reference"] for name in group if name in columns]
     raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults)
     faults.raise_any()
@@ -145,7 +146,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults
     try:
         of_system = fields_of_system(names)
     except ValueError as fault:
-        faults.add(rows[0].where, str(fault))
+        faults.add(rows[0].where, f'{fault}; rename them to "reference" and "reference_contexts", or remove them')
         return
     for row, record in flat:
         try:

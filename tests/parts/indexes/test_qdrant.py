@@ -187,8 +187,8 @@ def test_folder_that_another_process_has_open_is_one_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"path": "here"}, r"index\.base_url and retriever\.index\.path are both set; set one"),
-        ({"base_url": None}, "are both null; set one of them, and the other to null"),
+        ({"path": "here"}, r"index\.base_url and retriever\.index\.path are both set; make one"),
+        ({"base_url": None}, "are both null; set one of them"),
         ({"base_url": "http://user:pass@host"}, r"index\.base_url must begin with http"),
         ({"key_env": "sk-123"}, r"index\.key_env must be the NAME"),
         ({"collection": "a/b"}, r"index\.collection must be .*, got 'a/b'"),

@@ -66,10 +66,8 @@ class Qdrant(ExternalIndex):
     def check(self) -> None:
         """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
         if (self.base_url is None) == (self.path is None):
-            raise ConfigError(
-                f"index.base_url and index.path are both {'null' if self.path is None else 'set'}; set one of them, and"
-                " the other to null"
-            )
+            given = "null; set one of them" if self.path is None else "set; make one of them null"
+            raise ConfigError(f"index.base_url and index.path are both {given}")
         if self.base_url is not None:
             self.service.check("index")
         if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):

@@ -258,5 +258,5 @@ def _count(values: Any, name: str) -> int:
 def _items(values: Any, name: str) -> list[Any]:
     value = values.get(name, [])
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
-        raise _Unreadable(f"{name} is not a list of at most {MOST_ITEMS:,}")
+        raise _Unreadable(f"{name} is not a list of at most {MOST_ITEMS:,} items")
     return value

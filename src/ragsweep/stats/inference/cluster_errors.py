@@ -115,7 +115,7 @@ def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
 
 
 class _Model(NamedTuple):
-    """Clusters by kind: their size and number, and the variance and the factor of one cluster's sum."""
+    """For each kind of cluster: its size, how many there are, the variance of one's sum, and its correction factor."""
 
     sizes: Doubles
     counts: Doubles

@@ -43,11 +43,11 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     """Return the logarithm of the capital after each cluster, as (rows, clusters).
 
     The capital is bet on a mean above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and
-    their capitals are averaged, so the questions' order affects only the leader (``deficits``). A question multiplies a
-    capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is
-    one bet, on the sum of its questions; the bet is scaled down if it could lose more than ``LARGEST_STAKE``. A bet is
-    valid if clusters are independent draws; if it was scaled down, a config's gain must also be independent of the
-    number of questions that share a source.
+    their capitals are averaged, so the clusters' order does not change the last capital, except where it changes which
+    config leads (see ``deficits``). A question multiplies a capital by 1 + stake x (difference - margin) / (spread +
+    margin), which is never below 1 - stake. A cluster is one bet, on the sum of its questions; the bet is scaled down
+    if it could lose more than ``LARGEST_STAKE``. A bet is valid if clusters are independent draws; if it was scaled
+    down, a config's gain must also be independent of the number of questions that share a source.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.

@@ -122,7 +122,7 @@ class Composer:
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def is_group(self, key: str, overrides: Sequence[str]) -> bool:
-        """Return whether a key names a config group."""
+        """Return whether a key names a group in the config folders, which ``sweeps`` is not."""
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:

@@ -135,10 +135,10 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         elif target:
             before = known.get(key, (place, target))
             if before[1] != target:
-                first = f"put ~metrics.{key} before the override, or " if place == "the command line" else ""
+                first = f"replace it with ~metrics.{key} +metrics.{key}=..., or " if place == "the command line" else ""
                 raise ConfigError(
-                    f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; {first}give one of"
-                    " them another key, and another name if both have the same"
+                    f"metrics.{key}: {before[0]} makes it {before[1]}, but {place} makes it {target}; {first}give one"
+                    " of them another key, and another name if their names are equal"
                 )
             known[key] = place, target
 

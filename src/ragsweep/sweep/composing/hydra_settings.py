@@ -193,7 +193,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be one word of letters, digits and .,:=*@%+-_, got {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, got {value!r}")
+            raise ConfigError(f"{where}.{name}: must be all, a whole number, or such as 2*n_jobs, got {value!r}")
 
 
 def _check_logging(settings: Any, where: str) -> None:
