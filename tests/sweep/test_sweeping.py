@@ -74,6 +74,21 @@ def test_a_setting_of_the_command_is_checked_in_every_config(override: str, faul
         run(*typed, override, "plan=true")
 
 
+def test_a_sweep_with_another_decision_is_another_one_and_computes_nothing(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise the finished sweep would be shown again, with the choice of the earlier settings."""
+    _, first = run(*typed, *SWEEP)
+    found = {}
+    for setting in ("constraints.context_tokens=1", "objective=mrr", "recommend.loss=1", "coverage=.5"):
+        capsys.readouterr()
+        _, found[setting] = run(*typed, *SWEEP, setting)
+        assert "nothing to compute" in capsys.readouterr().out
+        assert run(*typed, *SWEEP, setting).sweep == found[setting]
+    assert len({first, *found.values()}) == 5
+    assert run(*typed, *SWEEP).sweep == first
+
+
 def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed: list[str]) -> None:
     first = run(*typed, *SWEEP)
     corpus = Path("corpus.jsonl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     from ragsweep.sweep.composing.command import Command
     from ragsweep.sweep.racing.sweep_race import SweepRace
+
+DECIDING = "objective headline answer_headline success recommend constraints targets coverage prices".split()
+"""Settings that change what a sweep concludes from equal scores: a sweep that was typed with others is another one."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
@@ -67,9 +71,12 @@ class Multirun:
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep's key (a hash of its configs, tracker and race) and its new record."""
+        """Return the sweep's key (a hash of its configs, `DECIDING` overrides, tracker and race) and its new record."""
         command, mask = self.command, self.secrets.mask_text
-        key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
+        typed = {re.split(r"[./=@]", line.lstrip("+~"))[0] for line in command.task}
+        decided = {name: self.values[name] for name in DECIDING if name in typed}
+        further = [one for one in (decided, command.race if self.race else None) if one]
+        key = content_hash([signatures, self.tracker.identity, *further])
         jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
         name = mask(" ".join(command.overrides) or "sweep")
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
