@@ -34,7 +34,17 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.command import Command
     from ragsweep.sweep.racing.sweep_race import SweepRace
 
-DECIDING = "objective headline answer_headline success recommend constraints targets coverage prices".split()
+DECIDING = [
+    "objective",
+    "headline",
+    "answer_headline",
+    "success",
+    "recommend",
+    "constraints",
+    "targets",
+    "coverage",
+    "prices",
+]
 """Settings that change what a sweep concludes from equal scores: a sweep that was typed with others is another one."""
 
 ATTEMPTS = 3
