@@ -55,6 +55,15 @@ def test_a_passage_in_the_chunks_of_two_chunkers_is_judged_once_and_is_the_sente
     assert hole.place.start <= span[0] <= span[1] <= hole.place.end
 
 
+def test_blank_chunks_are_no_passages_to_judge() -> None:
+    corpus = Corpus(["bark", "empty", "spaces"], [""] * 3, ["The bark is grey.\n\n", "", " \n"])
+    blank = [DocumentSpan("bark", 17, 19), DocumentSpan("empty", 0, 0), DocumentSpan("spaces", 0, 2)]
+    chunks = [DocumentSpan("bark", 0, 17), *blank]
+    holes = find_holes("q", "Is it grey?", {"a": chunks, "b": chunks[::-1]}, [], corpus)
+    assert [as_row(one, "Is it grey?", corpus)["sentence"] for one in holes] == ["The bark is grey."]
+    assert holes[0].ranks == {"a": 1, "b": 4}  # blank chunks still count in a ranking
+
+
 def test_evidence_negatives_and_distractors_are_judged_and_nothing_else() -> None:
     labels = locate_labels(
         [Evidence("t0", "bark of tree 0"), Evidence("t1", "bark of tree 1", grade=0), Evidence("gone", "x")],

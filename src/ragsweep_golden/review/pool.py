@@ -37,13 +37,15 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
     The impact is computed as if the passage were relevant (grade 1), which may change the question's nDCG in each
     config. It is the largest of these changes minus the smallest: the difference between two configs cannot change by
     more. The passage of an unjudged chunk is its sentence that shares the most words with the question, so a sentence
-    that occurs in chunks of several chunkers is judged once. The longest list of chunks sets the cutoff of nDCG.
+    that occurs in chunks of several chunkers is judged once. The longest list of chunks sets the cutoff of nDCG. Blank
+    chunks are omitted: they contain no passage to quote.
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))
     passages: dict[DocumentSpan, DocumentSpan] = {}
     for chunk in chunks:
-        passages.setdefault(nearest_sentence(chunk, text, corpus), chunk)
+        if corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end].strip():
+            passages.setdefault(nearest_sentence(chunk, text, corpus), chunk)
     before = {name: ndcg(some, labels, depth) for name, some in found.items()}
     holes = []
     for place, chunk in passages.items():
