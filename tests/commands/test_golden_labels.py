@@ -209,6 +209,14 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
     assert held[0.3] < held[0.6]
 
 
+@pytest.mark.parametrize(("share", "counts"), [(0.9, "0 questions in tune, 4"), (0.1, "4 questions in tune, 0")])
+def test_partition_writes_no_empty_side(place: Path, share: float, counts: str) -> None:
+    write_lines(place / "set.jsonl", [{"id": f"q{n}", "question": f"{n * 'a'}?"} for n in range(1, 5)])
+    with pytest.raises(ConfigError, match=rf"share={share}: leaves {counts} questions in holdout; use a share nearer"):
+        golden(["partition", "set.jsonl", f"share={share}"])
+    assert not list(place.glob("set.*.jsonl*"))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -26,9 +26,16 @@ def partition(arguments: Sequence[str]) -> int:
         raise ConfigError(f"share: must be a number above 0 and below 1, got {share!r}")
     kept = [(entry, question) for entry, question in read_set(file) if not is_rejected(entry)]
     held = set(holdout([question for _, question in kept], share))
+    sides = {
+        side: [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)] for side in (TUNE, HOLDOUT)
+    }
+    if not all(sides.values()):
+        fact = ", ".join(f"{counted(len(entries), 'question')} in {side}" for side, entries in sides.items())
+        raise ConfigError(
+            f"share={share:g}: leaves {fact}; use a share nearer to .5, or add questions on other documents to {file}"
+        )
     written = []
-    for side in (TUNE, HOLDOUT):
-        entries = [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)]
+    for side, entries in sides.items():
         target = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}.{side}.jsonl")
         with record_change(target, "partition", user_name(), source=file):
             write_rows(target, entries)
