@@ -159,6 +159,16 @@ def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert str(fault.value).count("missing.jsonl") == 1
 
 
+def test_check_finds_a_file_without_questions_faulty(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rejected = {"id": "r", "question": "No?", "validation": {"status": "rejected"}}
+    for entries, reason in (([], "the file has none"), ([rejected], "questions rejected by their validation: 1")):
+        write_lines(place / "few.jsonl", entries)
+        assert golden(["check", "few.jsonl", "corpus=old.jsonl"]) == 1
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"few.jsonl:1: no questions to evaluate ({reason}); add some" in shown
+        assert shown.endswith("few.jsonl: 0 questions, 0 labels, 1 fault")
+
+
 def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "table.csv").write_text(
         "id,question,answer,answerable\nq1,How tall is it?,10 metres,yes\nq2,Is it evergreen?,It is,yes\n"

@@ -30,6 +30,10 @@ def check(arguments: Sequence[str]) -> int:
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
+    if not raw.questions and not faults.found:
+        reason = next((f"{why}: {count:,}" for why, count in raw.left_out.items() if count), "the file has none")
+        faults.add(f"{file}:1", f"no questions to evaluate ({reason}); add some")
+        digest = None
     places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
     if not all(places.values()):
         raise InputError("\n".join(places))  # both readers report an unreadable file
