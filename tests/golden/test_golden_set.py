@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.types import Corpus, Evidence, Question
-from ragsweep.golden.golden_set import RawGoldenSet, Selection, UnusableLabel, golden_set, peculiarities, sample
+from ragsweep.golden.golden_set import (
+    RawGoldenSet,
+    Selection,
+    UnusableLabel,
+    find_faults,
+    golden_set,
+    peculiarities,
+    sample,
+)
 
 CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
 
@@ -86,6 +94,17 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
         "question answerable",
         'golden:again: document "d1" occurs twice for one question; first in golden:again; remove one',
     ]
+
+
+def test_relevant_evidence_without_text_is_a_fault_of_its_line_but_does_not_stop_an_evaluation() -> None:
+    blank = Corpus(["d1", "empty", "spaces", "title"], ["", "", "", "A title"], ["text", "", " \n", ""])
+    labels = [Evidence(name) for name in blank.ids]
+    questions = [question("found", labels[0], labels[3], Evidence("empty", grade=0.0)), question("lost", *labels[1:3])]
+    faults = Faults()
+    find_faults(questions, blank, faults)
+    way = "use another document as evidence, or add the text"
+    assert list(faults.found) == [f'golden:lost: document "{name}" has no text; {way}' for name in ("empty", "spaces")]
+    assert len(golden_set(RawGoldenSet("golden", questions), blank, Selection()).questions) == 2  # as in Cranfield
 
 
 def test_unanswerable_question_may_have_documents_judged_not_relevant() -> None:

@@ -104,14 +104,22 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 
 
 def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -> None:
-    """Add all faults for which ``golden_set`` rejects questions and labels."""
+    """Add all faults for which ``golden_set`` rejects questions and labels, and relevant labels of blank documents.
+
+    ``golden_set`` accepts labels of blank documents, because public benchmarks have some.
+    """
     _check_labels(questions, faults)
     _check_weights(questions, faults)
     unusable = _unusable_labels(questions, corpus)
+    documents = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+    blank = {name for name, title, text in documents if not title.strip() and not text.strip()}
     for question in questions:
         for label in question.evidence:
             if label in unusable:
                 faults.add(label.where, unusable[label][1])
+            elif label.grade > 0 and label.document in blank:
+                fact = f'document "{label.document}" has no text'
+                faults.add(label.where, f"{fact}; use another document as evidence, or add the text")
 
 
 def _check_labels(questions: Sequence[Question], faults: Faults) -> None:

@@ -16,10 +16,10 @@ from ragsweep_golden.gates.mix import compare_mix, read_quotas
 from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
 from ragsweep_golden.sets.entries import as_entry
 
-_ABOUT = """List all faults for which an evaluation rejects a golden file, in file order, with the nearest passage to an
-anchor that is not found. For a file without faults, print its version, its digest and its last changes. With quotas=,
-print the number of questions that each category has and should have. Exit status: 0 no fault, 1 a fault or a quota that
-is not met, 2 a file that cannot be read."""
+_ABOUT = """List all faults for which an evaluation rejects a golden file, and evidence without text, in file order,
+with the nearest passage to an anchor that is not found. For a file without faults, print its version, its digest and
+its last changes. With quotas=, print the number of questions that each category has and should have. Exit status: 0 no
+fault, 1 a fault or a quota that is not met, 2 a file that cannot be read."""
 
 
 def check(arguments: Sequence[str]) -> int:
