@@ -66,6 +66,20 @@ def test_few_configs_list_only_what_none_or_all_answer(folder: Path, capsys: pyt
     assert "discrimination" not in printed
 
 
+@pytest.mark.parametrize("informative", [0, 2])
+def test_only_informative_questions_are_listed_as_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], informative: int
+) -> None:
+    """Two questions that agree, or two that contradict each other, and four that every config answers."""
+    steps = np.arange(9) / 8
+    hits = np.column_stack([steps, steps**2 if informative else 1 - steps, *[np.ones(9)] * 4])
+    record_sweep(tmp_path, "aaaa" * 8, *(scored({"hit": row.tolist()}, name=f"c{n}") for n, row in enumerate(hits)))
+    assert items(["aaaa", "--path", str(tmp_path)]) == 0
+    best = capsys.readouterr().out.partition("\nbest ")[2].partition("\ncheck ")[0]
+    assert ("no question is informative" in best) == (not informative)
+    assert [f'"q{n}"' in best for n in range(6)] == [n < informative for n in range(6)]
+
+
 def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden, mini = folder / "golden.jsonl", folder / "out" / "mini.jsonl"
     options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]

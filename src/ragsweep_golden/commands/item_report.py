@@ -13,7 +13,7 @@ from ragsweep.report.document import Block, Document, Section, Statement, Table,
 from ragsweep.report.numbers import number, signed, with_interval
 from ragsweep.report.tables import Row, log_table
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.items import FEWEST, Items, Suspect, find_unanimous
+from ragsweep.stats.items import FEWEST, TINY, Items, Suspect, find_unanimous
 from ragsweep.stats.mini_set import Agreement, Estimate
 
 FORMAT = "ragsweep.items/1"
@@ -74,9 +74,11 @@ def _more(count: int) -> Iterator[Statement]:
 
 def _best(report: ItemReport, items: Items) -> Iterator[Block]:
     names, order = report.matrix.questions, np.argsort(-items.information, kind="stable").tolist()
-    yield lines(Statement("best", "the most informative questions"))
-    rows = [[names[n], *_numbers(items, n), _short(report.texts[n])] for n in order[:MOST]]
-    yield Table(["id", ">difficulty", ">discrimination", ">information", "question"], rows)
+    best = [n for n in order if items.information[n] > TINY][:MOST]
+    yield lines(Statement("best", "the most informative questions" if best else "no question is informative"))
+    if best:
+        rows = [[names[n], *_numbers(items, n), _short(report.texts[n])] for n in best]
+        yield Table(["id", ">difficulty", ">discrimination", ">information", "question"], rows)
 
 
 def _numbers(items: Items, n: int) -> list[str]:
