@@ -42,6 +42,14 @@ def test_number_of_tokens_and_folder_of_the_shell_are_no_secrets() -> None:
     assert not is_secret("PWD")
 
 
+def test_count_under_a_misspelt_key_is_no_secret_on_the_command_line() -> None:
+    refuse_secrets(["constraints.context_token=150", "llm.max_token=100,200", "+my={context_token: 150}"])
+    for line in ("llm.token=sk-150", "llm.token=150,sk-1", "llm.password=150", "llm.api_key=150", "my.token.user=150"):
+        with pytest.raises(ConfigError, match="in an environment variable"):
+            refuse_secrets([line])
+    assert mask({"context_token": 150}) == {"context_token": MASK}
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

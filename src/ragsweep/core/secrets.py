@@ -129,7 +129,8 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
             raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}' (pgvector: name it in url_env)"))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
-            plain = item in ("", "null", "true", "false") or is_count(key, item) or _VARIABLES.fullmatch(item)
+            count = is_count(key, item) or is_count(f"{key}s", item)  # context_token=150 is a misspelt context_tokens
+            plain = item in ("", "null", "true", "false") or count or _VARIABLES.fullmatch(item)
             if is_under_secret(key) and not plain:
                 shown = f"{typed}='{reference}'" if key == name else f'{key.rpartition(".")[2]}: "{reference}"'
                 raise ConfigError(fact.format(key, "secret", "and name the variable in the part's key_env, or", shown))
