@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.commands.effects import effects
 from ragsweep.commands.list import list as list_runs
 from ragsweep.commands.name import name
+from ragsweep.commands.report import report
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
@@ -90,6 +92,22 @@ def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.C
     assert "baseline (#2), mine, first (#1)" in capsys.readouterr().out
     with pytest.raises(InputError, match='"mine" is a sweep; name one of its configs, such as "mine#1" for the first'):
         find_run(path, "mine")
+
+
+def test_a_config_that_is_taken_for_a_sweep_is_shown_by_another_command(path: str) -> None:
+    (run,) = [single.run or "" for single in Ledger(Path(path)).singles()]
+    for target, given in (("feed", "mine"), ("feed#2", "best"), (run, "single")):
+        name([target, given, "--path", path])
+    for config in ("mine#1", "feed#1", "best", "single", run):
+        for command in (list_runs, report, effects):
+            refuse(command, {f'no sweep "{config}"; it is the run of one config: ragsweep show {config} ': [config]},
+                   "--path", path)  # fmt: skip
+    refuse(show, {'no sweep "best"; it is the run of one config: ragsweep show best ': ["best#1"]}, "--path", path)
+    refuse(report, {'no sweep "nope#1"; list the sweeps': ["nope#1"], 'no sweep "mine#3"; list': ["mine#3"]},
+           "--path", path)  # fmt: skip
+    ledger = Ledger(Path(path))
+    ledger.write(ledger.sweeps()[0].id, 1, Failure("top_k=5", ("top_k=5",), {}, "no luck"))
+    refuse(show, {'"best": that config failed: no luck': ["best"]}, "--path", path)
 
 
 def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: str) -> None:

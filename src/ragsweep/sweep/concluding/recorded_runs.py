@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def find_run(path: str, run: str) -> RecordedRun:
     ledger = open_ledger(path)
     target = ledger.names.all().get(run, run)
     if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
-        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))._replace(typed=run)
+        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]), run)
     records = _single_records(ledger, target)
     typed = run if target != run else ""
     runs = [
@@ -78,7 +79,7 @@ def find_target(path: str, text: str) -> str:
     ledger = open_ledger(path)
     target = ledger.names.all().get(text, text)
     if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
-        _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))
+        _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]), text)
         return f"{find_sweep_record(ledger, path, of_sweep[1]).id}#{int(of_sweep[2])}"
     records = _single_records(ledger, target)
     if len(records) != 1:
@@ -97,18 +98,18 @@ def _single_records(ledger: Ledger, target: str) -> list[Record]:
     return ledger.of_run(target) if target else []
 
 
-def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> RecordedRun:
-    """Read a config of a sweep by its number, counted from 1."""
+def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str) -> RecordedRun:
+    """Read a config of a sweep by its number, counted from 1; ``typed``: the reference, for errors."""
     records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
         last = f"; the last one is #{max(records)}" if records else ""
-        raise InputError(f'"{name}#{number}": that sweep has no completed config with this number{last}')
+        raise InputError(f'"{typed}": that sweep has no completed config with this number{last}')
     record = records[number]
     if not isinstance(record.outcome, Result):
-        raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
+        raise InputError(f'"{typed}": that config failed: {record.outcome.error}')
     result = record.outcome.renamed(names[record.job])
-    return RecordedRun(record.run or "", result, f"{name}#{number}", record.sweep)
+    return RecordedRun(record.run or "", result, typed, record.sweep)
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
@@ -129,17 +130,18 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
     matches (the message then names the ledger's folder, ``path``), or if several different sweeps do.
     """
-    name = ledger.names.all().get(name, name)
+    typed, name = name, ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
         return exact[0]
     sweeps = _matching_sweeps(ledger, name)
     if len({sweep.key for sweep in sweeps}) > 1:
-        raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; use a longer prefix')
+        raise InputError(f'{len(sweeps)} sweeps begin with "{typed}"; use a longer prefix')
     if not sweeps:
-        why = f"list the sweeps: ragsweep list --path {shlex.quote(path)}"
-        if name and ledger.of_run(name):
-            why = f"it is the run of one config; {why}"
-        raise InputError(f'{path}: no sweep "{name}"; {why}')
+        why, folder = "", shlex.quote(path)
+        with suppress(InputError):
+            find_run(path, typed)
+            why = f"it is the run of one config: ragsweep show {typed} --path {folder}; "
+        raise InputError(f'{path}: no sweep "{typed}"; {why}list the sweeps: ragsweep list --path {folder}')
     return sweeps[-1]  # the latest run of the sweep
 
 
