@@ -58,6 +58,25 @@ def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], messag
     assert len(str(fault.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("sweeper", "way"),
+    [
+        ("grid", "; a key that only some options have is set in a case: 'hydra.sweeper.cases="
+                 '[["retriever=hybrid_rrf"],["retriever=hybrid_convex","retriever.alpha=..."]]\''),
+        ("optuna", "; under hydra.sweeper.params, a key that only some options have takes a condition:"
+                   " retriever.alpha: {over: ..., when: retriever=hybrid_convex}"),
+    ],
+)  # fmt: skip
+def test_key_that_only_some_swept_options_have_is_set_with_them(sweeper: str, way: str) -> None:
+    typed = [f"hydra/sweeper={sweeper}", "retriever=hybrid_convex,hybrid_rrf", "retriever.alpha=0.2,0.5"]
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read(typed, multirun=True))
+    assert str(fault.value).startswith("retriever.alpha=0.2: retriever=hybrid_rrf has no alpha; known: retriever._targ")
+    assert str(fault.value).endswith(f"; options that have it: retriever=hybrid_convex{way}")
+    with pytest.raises(ConfigError, match=r"has no alpha; known: .*; options that have it: retriever=hybrid_convex$"):
+        compose_jobs(read([typed[0], "retriever=hybrid_rrf", *typed[2:]], multirun=True))
+
+
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(["a=1", "a=2", "b=1", "b=2", "c=1"]), max_size=4).map(tuple), min_size=1))
 def test_a_name_holds_the_settings_that_some_sibling_lacks(jobs: list[tuple[str, ...]]) -> None:

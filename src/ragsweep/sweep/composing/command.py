@@ -338,7 +338,7 @@ def compose_jobs(command: Command) -> list[Job]:
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):
         try:
-            config = compose(command.composer, [*fixed, *overrides])
+            config = compose(command.composer, [*fixed, *overrides], command.jobs, command.searching)
         except ConfigError as fault:
             case = command.cases[number] if number < len(command.cases) else None
             raise ConfigError(f"{case.blamed(str(fault)) if case else ''}{fault}") from None

@@ -13,14 +13,31 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.composing.template import JobConfig, Template
 
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions of Hydra for overrides whose type it does not check."""
 
 
-def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
-    """Shorten Hydra's message to one sentence, and add the nearest known name."""
+_PARTLY = {
+    False: '; a key that only some options have is set in a case: \'hydra.sweeper.cases=[["{0}"],["{1}","{2}=..."]]\'',
+    True: "; under hydra.sweeper.params, a key that only some options have takes a condition: {2}: {{over: ...,"
+    " when: {1}}}",
+}
+"""The remedies of a sweep and of a search (True) that swaps options, for a key that ``{0}`` lacks and ``{1}`` has."""
+
+
+def explain(
+    fault: Exception,
+    overrides: Sequence[str],
+    composer: Composer,
+    jobs: Sequence[Sequence[str]] = (),
+    searching: bool = False,
+) -> str:
+    """Shorten Hydra's message to one sentence, and add the nearest known name.
+
+    ``jobs`` and ``searching``: the overrides of all jobs of the sweep, and whether it is a search.
+    """
     text = str(fault)
     within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
     place = f"{within[1]}.yaml: " if within else ""
@@ -46,7 +63,8 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
     if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
         name = unknown.group(1)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        keys = _keys(overrides, composer, name.startswith("hydra."))
+        template = _chosen(overrides, composer)
+        keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
         if name in keys and text.startswith("Could not delete"):
             return f"{line}: {name} has no value; omit {line}"
         if name in keys:  # the fault is inside the value
@@ -62,7 +80,6 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
         if name.startswith("hydra/"):
             siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
         holders = _options_with(outermost, composer.folders(overrides))
-        elsewhere = f"; options that have it: {', '.join(holders)}" if holders else ""
         added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
         if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
             lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
@@ -71,7 +88,13 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
             inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
             return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
         start = f"{line}: " if line != name else place
-        return f'{start}no key "{name}"{nearest(outermost, siblings)}{elsewhere}{added}'
+        if holders:
+            lacking = f"{parent}={template.hydra['runtime']['choices'].get(parent)}"
+            swept = next((option for option in holders for job in jobs if option in job), "")
+            way = _PARTLY[searching].format(lacking, swept, outermost) if swept else ""
+            fact = f"{lacking} has no {outermost.removeprefix(f'{parent}.')}{nearest('', siblings)}"
+            return f"{start}{fact}; options that have it: {', '.join(holders)}{way}"
+        return f'{start}no key "{name}"{nearest(outermost, siblings)}{added}'
     for line, override in zip(overrides, map(parse, overrides), strict=True):
         value, group = override.value(), override.key_or_group
         is_group = group == "sweeps" or composer.is_group(group, overrides)
@@ -95,17 +118,13 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
     return [f"{group}={file.stem}" for file in files if having.search(file.read_text(encoding="utf-8"))]
 
 
-def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
-    """List all keys of a config that has the options chosen by the overrides, or the default ones if that fails.
-
-    The keys of the node ``hydra`` are included only if ``of_hydra`` is true.
-    """
+def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
+    """Return the template of the options chosen by the overrides, or of the default ones if that fails."""
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
-        template = composer.template(chosen)
+        return composer.template(chosen)
     except (HydraException, OmegaConfBaseException, *_UNCHECKED):
-        template = composer.template([])
-    return list(_dotted(template.tree if of_hydra else template.written, ""))
+        return composer.template([])
 
 
 def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -115,12 +134,17 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
             yield from _dotted(value, f"{prefix}{key}.")
 
 
-def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
-    """Compose a config. Raises ConfigError, whose message is one sentence with the nearest known name."""
+def compose(
+    composer: Composer, overrides: Sequence[str], jobs: Sequence[Sequence[str]] = (), searching: bool = False
+) -> JobConfig:
+    """Compose a config.
+
+    Raises ConfigError, whose message is one sentence with the nearest known name; see `explain` for ``jobs``.
+    """
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(explain(fault, overrides, composer)) from None
+        raise ConfigError(explain(fault, overrides, composer, jobs, searching)) from None
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
     except _UNCHECKED as fault:
