@@ -79,6 +79,18 @@ def test_difference_as_large_as_foretold_is_shown_among_all_configs_in_four_swee
     assert 0.71 < np.mean(shown) < 0.89  # .8 with three standard errors of 200 sweeps
 
 
+@pytest.mark.parametrize("hits", [2, 3, 12])
+def test_differences_among_several_configs_are_never_easier_to_show_than_between_two(hits: int) -> None:
+    """A few differing questions out of 24: the resampled critical value can be below that of a single interval."""
+    values = np.zeros((3, 24))
+    values[1:, :hits] = 1
+    drawn = matrix(values)
+    level = each_level(compare_with_baseline(drawn, 0))
+    found = estimate_power(drawn, level=level)
+    assert level >= 0.95
+    assert not found.typical < found.alone
+
+
 def test_gain_by_further_hits_must_be_larger_as_it_widens_the_spread_itself() -> None:
     """Of 100 questions 4 won and 4 lost: a gain of k further wins has the spread of k + 8 changed questions."""
     gains, critical = np.zeros(100), stats.t.ppf(0.975, 99)

@@ -119,11 +119,13 @@ def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
     With several intervals the level is above .95, because all must hold at once: the more there are, the larger a
-    difference must be to be shown.
+    difference must be to be shown. It is never below ``LEVEL``, although the resampled critical value can be much too
+    small if differences have few distinct values.
     """
     if not differences.critical > 0:
         return LEVEL
-    return 2 * NormalDist().cdf(float(as_normal(np.array(differences.critical), differences.degrees))) - 1
+    normal = float(as_normal(np.array(differences.critical), differences.degrees))
+    return max(2 * NormalDist().cdf(normal) - 1, LEVEL)
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
