@@ -348,6 +348,36 @@ def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
 
 
 NDCG = {"metrics": {"ndcg_at_10": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": 10}}}
+LATENCY_PART = {"_target_": "ragsweep.parts.metrics.Latency", "quantile": None, "stage": None}
+LATENCY = {"metrics": {"latency_mean_ms": LATENCY_PART}}
+
+
+@pytest.mark.parametrize(
+    ("config", "reached", "refused"),
+    [
+        (
+            NDCG,
+            ["margin .99", "margin 99%", "at-least +1", "at-least 0", "at-least 1"],
+            ["margin 1", "margin 100%", "at-least +1.1", "at-least -0.1", "at-least 70"],
+        ),
+        (LATENCY, ["margin 2", "margin 200%", "at-least +2", "at-most 0", "at-most 300"], ["at-most -0.1"]),
+    ],
+)
+def test_a_value_that_no_candidate_can_miss_or_reach_is_bad_input(
+    config: dict[str, Any], reached: list[str], refused: list[str], tmp_path: Path
+) -> None:
+    (metric,) = config["metrics"]
+    one = scored({metric: drawn(0.5)}, config=config)
+    options = named(tmp_path, one, one)
+    for typed in reached:
+        option, value = typed.split()
+        assert gate([*options, f"--{option}", f"{metric}={value}"]) in (0, 1, 3)
+    for typed in refused:
+        option, value = typed.split()
+        with pytest.raises(ConfigError, match=rf"--{option}: {metric} is within 0 to .*, got {re.escape(value)}$"):
+            gate([*options, f"--{option}", f"{metric}={value}"])
+
+
 WHOLE = {"config": NDCG}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
-from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
+from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels, widest_bounds
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
@@ -207,6 +207,11 @@ def decide(
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         rules.check_direction(condition, after)
+        try:
+            bounds = widest_bounds([*(baselines.values() if condition.paired else ()), after], condition.metric)
+        except ConfigError:  # a metric that the recorded config does not define, or that cannot be built here
+            continue
+        rules.check_reachable(condition, after, bounds)
     given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:

@@ -76,6 +76,12 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
     raise ConfigError(f"the bounds of {metric} are unknown, because the recorded config does not define it")
 
 
+def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
+    """Return the lowest and the highest bound of a metric in the results' configs (see :func:`metric_bounds`)."""
+    lowest, highest = zip(*(metric_bounds(result.run.config, metric) for result in results), strict=True)
+    return min(lowest), max(highest)
+
+
 def scores_by_question(result: Result) -> Scores:
     """Return the scores of an evaluated config by metric and question, without missing ones."""
     return {

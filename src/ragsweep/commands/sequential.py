@@ -4,7 +4,7 @@ import argparse
 import math
 from collections.abc import Sequence
 
-from ragsweep.commands.labels import metric_bounds
+from ragsweep.commands.labels import widest_bounds
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
 from ragsweep.golden.partition import ALL
@@ -41,11 +41,9 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
             fact = f"{result.name} was measured on a part of the golden set, which changes as the set grows"
             raise ConfigError(f"--sequential: {fact}; rerun it with partition=all and without dataset.limit")
     try:
-        ends = [metric_bounds(result.run.config, metric) for result in results]
+        lowest, highest = widest_bounds(results, metric)
     except ConfigError as fault:
         raise ConfigError(f"--sequential: {fault}; gate it without --sequential") from None
-    lowest, highest = [low for low, _ in ends], [high for _, high in ends]
-    spread = max(highest) - min(lowest)
-    if not math.isfinite(spread):
+    if not math.isfinite(highest - lowest):
         raise ConfigError(f"--sequential: {metric} has no bounds, which the bets require; gate it without --sequential")
-    return spread
+    return highest - lowest

@@ -117,6 +117,29 @@ def check_direction(condition: Condition, result: Result) -> None:
         raise ConfigError(f"{condition.metric}: a {better} value is better; bound it with {option} instead")
 
 
+def check_reachable(condition: Condition, result: Result, bounds: tuple[float, float]) -> None:
+    """Raise ConfigError for a margin that every score is within, and for a gain or a bound that no score can reach.
+
+    ``bounds`` are the lowest and the highest value of the metric. A share of the baseline's mean is refused only if it
+    allows a score of 0 or less, where that is the worst.
+    """
+    low, high = bounds
+    metric, size, known = condition.metric, condition.written_size, f"{condition.metric} is within {low:g} to {high:g}"
+    if condition.relative:
+        if condition.size >= 1 and low >= 0 and result.summaries.metrics[metric].higher_is_better:
+            raise ConfigError(f"--margin: {known}; a share of a mean must be smaller than 100%, got {size}")
+    elif condition.kind == MARGIN and condition.size >= high - low:
+        raise ConfigError(
+            f"--margin: {known}; a margin must be smaller than the metric's range ({high - low:g}), got {size}"
+        )
+    elif condition.kind == GAIN and condition.size > high - low:
+        raise ConfigError(
+            f"--at-least: {known}; a gain must be at most the metric's range ({high - low:g}), got {size}"
+        )
+    elif not condition.paired and not low <= condition.size <= high:
+        raise ConfigError(f"--{condition.kind.replace(' ', '-')}: {known}; give a bound in this range, got {size}")
+
+
 class Scope(NamedTuple):
     """The questions on which a condition is checked.
 
