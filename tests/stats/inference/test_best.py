@@ -77,3 +77,13 @@ def test_luck_of_one_config_or_of_rounding_is_zero() -> None:
     base = np.random.default_rng(0).random(90)
     rows = np.array([base, base + 0.1, base + 0.3])
     assert selection_bias(matrix(rows)).optimism == 0.0
+
+
+def test_what_all_configs_have_in_common_is_no_luck_in_folds_of_unequal_size() -> None:
+    clusters = np.repeat(np.arange(16), [3, 3, 2, 2, 2, 2] + 10 * [1])
+    shared = np.random.default_rng(0).random(24)
+    rows = np.random.default_rng(1).normal(0, 0.1, (3, 24))
+    assert selection_bias(matrix(np.tile(shared, (3, 1)), clusters)).optimism == 0.0
+    assert selection_bias(matrix([shared, shared + 0.1], clusters)).optimism == 0.0
+    alone, together = (selection_bias(matrix(one, clusters)).optimism for one in (rows, rows + shared))
+    assert together == pytest.approx(alone, abs=1e-9)

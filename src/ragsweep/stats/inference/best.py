@@ -49,6 +49,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
     tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
     times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
+    A question's mean over all configs is subtracted first: folds of unequal size would count it as a loss.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -56,7 +57,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     folds = _folds(matrix)
     if folds is None:
         return SelectionBias(best, observed, math.nan, math.nan)
-    lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
+    apart = better - better.mean(axis=0)
+    lucky = float(np.mean([_gap(apart, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
@@ -77,7 +79,6 @@ def _gap(better: Doubles, fold: Numbers) -> float:
     """Return how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size.
 
     A fold's mean is its sum of weighted scores, divided by its number of questions rather than by its sum of weights.
-    With folds of equal size, a component that all configs share then cancels.
     """
     gaps, first, sizes = _best_of_nine(better, fold)
     return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
