@@ -19,7 +19,7 @@ from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep.concluding import summarise as closing
 from ragsweep.sweep.concluding.parent_run import describe, parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.concluding.sweep_content import show_sweep
+from ragsweep.sweep.concluding.sweep_content import show_sweep, sweep_content
 from support.inputs.human_labels import M, pair, written
 from support.results import METRIC, changed, changed_table, noisy, one_metric
 
@@ -51,6 +51,20 @@ def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
     came = summarise_sweep(ledger, ledger.records("sweep"), weighed=False)
     assert "ragsweep  #1 a" in "\n".join(printed(came))
     assert came.verdict is None
+
+
+@pytest.mark.parametrize("tokens", [500.0, 900.0])
+def test_no_question_has_changed_if_all_scores_are_the_same(tmp_path: Path, tokens: float) -> None:
+    """A cost is not a change of a question, but a second metric's score is."""
+    for sweep, recall in (("same", 0.5), ("apart", 0.6)):
+        outcomes = [
+            one_metric(name, noisy(0.4), context_tokens=cost, recall=value)
+            for name, cost, value in (("a", 500.0, 0.5), ("b", tokens, recall))
+        ]
+        ledger = kept(tmp_path, *outcomes, sweep=sweep)
+        steps = sweep_content(summarise_sweep(ledger, ledger.records(sweep)), reference=sweep).commands
+        told = [one.text for one in steps]
+        assert ("which questions changed" in told) == (sweep == "apart")
 
 
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:

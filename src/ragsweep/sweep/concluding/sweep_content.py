@@ -91,15 +91,18 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """Yield commands for the next steps, with descriptions.
 
-    If the sweep is not in the default store, the first command sets the store for the others.
+    If the sweep is not in the default store, the first command sets the store for the others. Two configs are to be
+    compared only if a metric other than a cost differs on some question.
     """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
         yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "so that ragsweep finds the sweep")
-    if reference and summary.conclusion.compared:
-        names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
-        names = [reference + one if one.startswith("#") else one for one in names]
-        yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
+    if reference and (verdict := summary.conclusion.compared):
+        others = [found for name, (_, found) in verdict.others.items() if name not in verdict.costs.values]
+        if any(found.apart.any() for found in (verdict.differences, *others)):
+            names = [one.partition(" ")[0] for one in compared_first(verdict)]
+            names = [reference + one if one.startswith("#") else one for one in names]
+            yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
 
