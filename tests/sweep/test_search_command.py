@@ -56,6 +56,22 @@ def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, mon
     assert keys[0] == keys[1] != keys[2]
 
 
+@pytest.mark.parametrize(
+    ("line", "is_another"),
+    [
+        ("hydra/sweeper/sampler=random", True),
+        ("hydra.sweeper.sampler.seed=3", True),
+        ("hydra.sweeper.n_trials=80", False),
+        ("hydra.sweeper.stop={patience: 15}", False),
+        ("name=mine", False),
+    ],
+)
+def test_what_draws_other_trials_starts_another_search(line: str, is_another: bool) -> None:
+    typed = [*SMALL[1:], "retriever=bm25"]
+    keys = {search_key(read([*typed, *more], multirun=True), "signature", "") for more in ([], [line])}
+    assert len(keys) == 1 + is_another
+
+
 def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:
     typed = ["run", *SMALL, *write_dataset(tmp_path)]
     early = in_one_process(

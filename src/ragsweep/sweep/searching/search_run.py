@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds of waiting after which a message is printed."""
 
-_SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
+_SEARCHED = ("sampler", "params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 def search_key(command: Command, signature: str, tracker: str) -> str:
     """Derive the key of a search from its `_SEARCHED` settings, race, overrides, base config and tracking location.
 
-    The name, the number of trials, the sampler, and the user of the database may change when a search is continued.
+    The name, the number of trials, and the user of the database may change when a search is continued.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
