@@ -86,7 +86,8 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
         {"late": [*typed, "hydra.sweeper.stop={seconds: 1e-6}"],
          "begun": [*typed, "hydra.sweeper.n_trials=2"],
          "continued": [*typed, "name=mine", "hydra.sweeper.n_trials=3"],
-         "again": [*typed, "hydra.sweeper.n_trials=3"]},
+         "again": [*typed, "hydra.sweeper.n_trials=3"],
+         "fewer": [*typed, "hydra.sweeper.n_trials=2"]},
         tmp_path,
     )  # fmt: skip
     assert {name: status for name, (status, _) in done.items()} == {**dict.fromkeys(done, 0), "late": 1}, done
@@ -94,7 +95,9 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert "2/2" in done["begun"][1]
     assert "CHOICE" in done["begun"][1]
     assert "2 of 3 trials are already done" in done["continued"][1]
-    assert "is already finished" in done["again"][1]
+    for name in ("again", "fewer"):
+        assert "is already finished with 3 trials, so nothing remains to do" in done[name][1]
+        assert "plan " not in done[name][1]
     assert list(stored_trials(tmp_path / ".ragsweep" / "study.db")) == [0, 1, 2]
     assert select(tmp_path / ".ragsweep" / "study.db", "SELECT count(*) FROM trials") == [(3,)]
     (parent,) = runs(tmp_path, "sweep")

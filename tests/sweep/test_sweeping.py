@@ -140,3 +140,17 @@ def test_running_returns_how_the_jobs_ended_and_raises_nothing_so_that_their_rec
     assert why in ending.why
     assert context.ledger.sweep(sweep.id).status == RUNNING
     assert [why in one.error for one in multirun.missed_jobs(sweep, {0}, ending.why)] == [True]
+
+
+def test_a_search_that_was_stopped_keeps_its_trials_if_fewer_are_wanted(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, sweep = run(*typed, *SEARCH)
+    assert sweep
+    Ledger(Path("store")).set_status(sweep, KILLED)
+    capsys.readouterr()
+    assert run(*typed, *SEARCH, "hydra.sweeper.n_trials=2") == (0, sweep)
+    said = capsys.readouterr().out
+    assert "the search already has 4 trials; nothing remains to do" in said
+    assert "plan " not in said
+    assert len(Ledger(Path("store")).sweep(sweep).names) == 4

@@ -198,7 +198,8 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
-    context.terminal.line("done", f'"{sweep.name}" is already finished; rerun=true runs it again')
+    trials = f" with {counted(len(records), 'trial')}, so nothing remains to do" if is_search(sweep) else ""
+    context.terminal.line("done", f'"{sweep.name}" is already finished{trials}; rerun=true runs it again')
     if ledger.is_writable:
         if context.tracker.identity:
             contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)

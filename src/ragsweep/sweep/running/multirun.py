@@ -124,7 +124,8 @@ class Multirun:
             return sweep, True
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
         self.terminal.line("resume", done)
-        self.terminal.plan(planned)
+        if len(self.ledger.jobs(sweep.id, *DONE)) <= len(new.names):
+            self.terminal.plan(planned)
         if taken:
             return sweep, False
         self.ledger.set_status(sweep.id, RUNNING)

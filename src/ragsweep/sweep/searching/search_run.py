@@ -137,11 +137,11 @@ class Search(Multirun):
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         """Return whether a finished search needs no more work.
 
-        That is, the command requests as many trials as before, its stop rule is the one that stopped the search (if one
-        did), and the search's finalists have been evaluated.
+        That is, the command requests no more trials than before, its stop rule is the one that stopped the search (if
+        one did), and the search's finalists have been evaluated.
         """
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
-        if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
+        if len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
             return False
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
             return False
@@ -155,12 +155,15 @@ class Search(Multirun):
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
         """Set the number of a search's trials, which may have changed; return the search, and its progress in words.
 
-        Failed trials stay failed.
+        Failed trials stay failed, and no trial that is done is left out.
         """
+        done = self.ledger.jobs(sweep.id, *DONE)
+        progress = f"{len(done)} of {len(names)} trials are already done"
+        if len(done) > len(names):
+            progress = f"the search already has {len(done)} trials; nothing remains to do"
+        names = max(names, trial_names({}, max(done, default=0) + 1), key=len)
         self.ledger.set_jobs(sweep.id, names)
-        done = len(self.ledger.jobs(sweep.id, *DONE))
-        sweep = replace(sweep, jobs=((),) * len(names), names=names)
-        return sweep, f"{done} of {len(names)} trials are already done"
+        return replace(sweep, jobs=((),) * len(names), names=names), progress
 
     def _launch(self) -> str:
         return super()._launch() if is_own(self.settings) else self.launcher(None)
