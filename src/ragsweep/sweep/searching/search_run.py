@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds of waiting after which a message is printed."""
 
-_SEARCHED = ("sampler", "params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
+_SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
 @contextmanager
@@ -81,13 +82,15 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 def search_key(command: Command, signature: str, tracker: str) -> str:
     """Derive the key of a search from its `_SEARCHED` settings, race, overrides, base config and tracking location.
 
-    The name, the number of trials, and the user of the database may change when a search is continued.
+    The overrides include those of the sampler. The name, the number of trials, and the user of the database may change
+    when a search is continued.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
+    own += [line for line in command.overrides if re.match(r"\+*hydra[./]sweeper[./]sampler\b", line)]
     return content_hash(["search", searched, own, signature, tracker])
 
 
