@@ -13,7 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
 from ragsweep.parts.ranking import arrange
-from ragsweep.testing.rankings import assert_lawful
+from ragsweep.testing.rankings import assert_equal, assert_lawful
 
 Row = list[tuple[int, float]]
 
@@ -48,12 +48,16 @@ def legs(draw: st.DrawFn, least: int = 1) -> list[Rankings]:
 weight = st.floats(0, 4, allow_subnormal=False)
 
 
-def naive(found: Sequence[Rankings], share: Callable[[int, Row], list[float]], depth: int) -> list[Row]:
+def naive(
+    found: Sequence[Rankings], weights: Sequence[float], share: Callable[[int, Row], list[float]], depth: int
+) -> list[Row]:
     """Fuse question by question, in dictionaries; ``share`` gives what each place of a leg's row is worth."""
     result = []
     for rows in zip(*map(rows_of, found), strict=True):
         total: dict[int, float] = {}
         for leg, row in enumerate(rows):
+            if not weights[leg]:
+                continue
             for (position, _), value in zip(row, share(leg, row), strict=True):
                 total[position] = total.get(position, 0.0) + value
         single = {position: float(np.float32(value)) for position, value in total.items()}
@@ -130,7 +134,11 @@ def test_reciprocal_rank_agrees_with_plain_python(
     weights = weights_for(data, found)
     fused = reciprocal_rank(found, k, weights, depth)
     assert_lawful(fused, depth, 13)
-    assert_agrees(fused, naive(found, lambda leg, row: [weights[leg] / (k + n + 1) for n in range(len(row))], depth))
+
+    def share(leg: int, row: Row) -> list[float]:
+        return [weights[leg] / (k + n + 1) for n in range(len(row))]
+
+    assert_agrees(fused, naive(found, weights, share, depth))
 
 
 def by_min_max(scores: list[float], lowest: float) -> list[float]:
@@ -163,7 +171,24 @@ def test_convex_agrees_with_plain_python(
 
     fused = convex(found, weights, depth, name, lowest)
     assert_lawful(fused, depth, 13)
-    assert_agrees(fused, naive(found, share, depth))
+    assert_agrees(fused, naive(found, weights, share, depth))
+
+
+@pytest.mark.parametrize("normalisation", ["rank", "min_max", "z_score", "theoretical"])
+@given(found=legs(least=2), data=st.data(), depth=st.integers(1, 40))
+def test_a_leg_of_weight_0_adds_no_chunks(
+    normalisation: str, found: list[Rankings], data: st.DataObject, depth: int
+) -> None:
+    def fuse(legs: list[Rankings], weights: list[float]) -> Rankings:
+        if normalisation == "rank":
+            return reciprocal_rank(legs, 60, weights, depth)
+        return convex(legs, weights, depth, normalisation, [-6.0] * len(legs))
+
+    chosen = data.draw(st.integers(0, len(found) - 1))
+    alone = fuse([found[chosen]], [1.0])
+    assert_equal(fuse(found, [float(n == chosen) for n in range(len(found))]), alone)
+    length = min(depth, found[chosen].positions.shape[1])
+    np.testing.assert_array_equal(alone.positions[:, :length], found[chosen].positions[:, :length])
 
 
 @given(legs(least=2), st.data())

@@ -1,7 +1,7 @@
 """Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-The rankings are called legs; a chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order,
-so that fusion does not depend on the order of the legs; the result is float32.
+The rankings are called legs; a chunk is a candidate if a leg found it whose weight is not 0. Sums are computed in
+float64 in a fixed order, so that fusion does not depend on the order of the legs; the result is float32.
 
 A leg's share of a chunk's score is the term that it adds. The shares of all legs are in one dense table, with a column
 for each distinct chunk of a question, so that one sum over the table scores all chunks.
@@ -29,10 +29,11 @@ def reciprocal_rank(
     The result has ``depth`` ranks.
     """
     shares = []
-    for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
+    weights = weights or [1.0] * len(rankings)
+    for weight, leg in zip(weights, rankings, strict=True):
         by_rank = weight / (k + np.arange(1, leg.positions.shape[1] + 1, dtype=np.float64))
         shares.append(np.broadcast_to(by_rank, leg.positions.shape))
-    return _fuse(rankings, shares, depth)
+    return _fuse(rankings, weights, shares, depth)
 
 
 def convex(
@@ -55,7 +56,7 @@ def convex(
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
-    return _fuse(rankings, [weight * rule(leg, low) for leg, weight, low in legs], depth)
+    return _fuse(rankings, weights, [weight * rule(leg, low) for leg, weight, low in legs], depth)
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
@@ -115,14 +116,17 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
     return normal
 
 
-def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
+def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequence[Doubles], depth: int) -> Rankings:
     """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
-    column contains every leg's share of the chunk's score, which is 0 if the leg did not find the chunk.
+    column contains every leg's share of the chunk's score, which is 0 if the leg did not find the chunk. The chunks of
+    a leg with weight 0 count as padding.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
-    positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
+    legs = zip(rankings, weights, strict=True)
+    found = [leg.positions if weight else np.full_like(leg.positions, NO_CHUNK) for leg, weight in legs]
+    positions, origin = by_position(np.concatenate(found, axis=1))
     new = np.zeros(positions.shape, dtype=np.int64)
     new[:, 1:] = positions[:, 1:] != positions[:, :-1]
     column = np.cumsum(new, axis=1)
@@ -163,3 +167,8 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
     if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
         raise ConfigError(f"retriever.weights must be at least 0, and not all 0, got {dict(weights)}")
     return {name: float(weights[name]) for name in legs}
+
+
+def describe_zero(weights: Mapping[str, float]) -> dict[str, str]:
+    """Return a hybrid's fingerprint: empty unless a weight is 0, for which stored rankings of 0.2.0 are wrong."""
+    return {} if all(weights.values()) else {"zero_weight": "no chunks"}

@@ -83,6 +83,13 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
     assert HybridConvex(legs, weights={"a": 1, "b": 2, "mine": 0}).weights == {"a": 1, "b": 2, "mine": 0}
 
 
+def test_only_hybrids_with_a_weight_of_0_have_another_address_than_in_0_2_0() -> None:
+    for one in (HybridConvex(LEGS, 0.0), HybridConvex(LEGS, 1.0), HybridRrf(LEGS, weights={"bm25": 0, "vector": 1})):
+        assert one.fingerprint()
+    for one in (HybridConvex(LEGS, 0.1), HybridRrf(LEGS), HybridRrf(LEGS, weights={"bm25": 2, "vector": 1})):
+        assert not one.fingerprint()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, PartTraits, Rankings
-from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
+from ragsweep.parts.fusion import NORMALISATIONS, convex, describe_zero, weights_of
 
 Bounds = tuple[float, float | None]
 
@@ -50,6 +50,10 @@ class HybridConvex:
                     "choose min_max or z_score"
                 )
             self._bounds[name] = bounds
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a fact that gives a weight of 0 another address than in 0.2.0."""
+        return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Fuse the legs' rankings into one of length ``depth``.

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits, Rankings
-from ragsweep.parts.fusion import reciprocal_rank, weights_of
+from ragsweep.parts.fusion import describe_zero, reciprocal_rank, weights_of
 
 
 class HybridRrf:
@@ -20,6 +20,10 @@ class HybridRrf:
         self.legs = legs
         self.k = k
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a fact that gives a weight of 0 another address than in 0.2.0."""
+        return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Fuse the legs' rankings into one of length ``depth``."""
