@@ -91,11 +91,24 @@ def test_every_key_that_lengthens_is_named_beside_others_that_do_not(changes: di
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({"chunker.size": "400", "top_k": "6"}, {"chunker.size": "1600", "top_k": "5"}, {"chunker.size"}),
+        ({"chunker.size": "1600", "top_k": "5"}, {"chunker.size": "400", "top_k": "40"}, {"top_k"}),
+        ({"chunker": "fixed_size", "chunker.size": "800"}, {"chunker": "tokens", "chunker.size": "480"}, {"chunker"}),
+    ],
+)
+def test_a_key_whose_number_falls_is_not_named(before: dict[str, str], after: dict[str, str], named: set[str]) -> None:
+    assert set(longer_context(of_length(370, **before), of_length(1554, **after), NDCG).keys) == named
+
+
+@pytest.mark.parametrize(
     ("before", "after", "metric"),
     [
         (of_length(370), of_length(550, **{"chunker.size": "600"}), NDCG),  # less than 1.5 times
         (of_length(1554, **{"chunker.size": "1600"}), of_length(370), NDCG),  # shorter
         (of_length(370), of_length(1554, retriever="vector"), NDCG),  # neither chunking nor length differs
+        (of_length(370), of_length(1554, retriever="vector", **{"chunker.size": "300"}), NDCG),  # smaller chunks
         (of_length(370), of_length(1554, **{"chunker.size": "1600"}), "token_f1"),
         (scored_config({NDCG: [1.0]}), of_length(1554, **{"chunker.size": "1600"}), NDCG),  # not measured
         (of_length(0), of_length(1554, **{"chunker.size": "1600"}), NDCG),

@@ -128,7 +128,7 @@ class DegradedSlices(NamedTuple):
 
 @dataclass(frozen=True)
 class LongerContext:
-    """The mean context tokens of two configs, and the differing keys that affect the length of the context.
+    """The mean context tokens of two configs, and the differing keys that may explain the longer context.
 
     ``equal`` has overrides that give both configs contexts of about the same length; it is empty if these would need
     more than ``depth`` chunks.

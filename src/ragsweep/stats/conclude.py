@@ -7,10 +7,11 @@ import numpy as np
 
 from ragsweep.core.results import Result
 from ragsweep.stats.audits import Audits, DistractorLoss, LongerContext
+from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison, best_first
 from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
 from ragsweep.stats.context_effect import refuses_all
-from ragsweep.stats.context_length import LENGTHENING, longer_context
+from ragsweep.stats.context_length import longer_context
 from ragsweep.stats.distractor_loss import distractor_loss
 from ragsweep.stats.fusion_audit import better_leg, degraded_slices
 from ragsweep.stats.inference.power import questions_needed
@@ -105,8 +106,9 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
     for other in dict.fromkeys(one for one in ordered if one != row):
-        found = longer_context(verdict.results[other], verdict.results[row], verdict.metric)
-        if found is not None and not set(found.keys) <= set(LENGTHENING):
+        before, after = verdict.results[other], verdict.results[row]
+        found = longer_context(before, after, verdict.metric)
+        if found is not None and any(key.startswith("chunker") for key in differing_parameters(before.run, after.run)):
             return other, found
     return None
 

@@ -52,11 +52,20 @@ def _lengths(run: Run) -> list[float]:
     return [math.inf if limit is None else float(limit) for limit in limits]
 
 
+def _number(run: Run, name: str) -> float:
+    if name in LENGTHENING:
+        return _lengths(run)[LENGTHENING.index(name)]
+    try:
+        return float(run.parameters.get(name, math.nan))
+    except ValueError:
+        return math.nan
+
+
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
     """Return how much longer the context of ``after`` is than that of ``before``, if this may explain a higher metric.
 
     None if the metric does not rise with the length, if the length was not measured or grew by a factor below
-    ``LONGER``, or if neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    ``LONGER``, or if no key of the chunker, ``top_k`` or ``context_budget`` differs other than by a smaller number.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -64,7 +73,8 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
     keys = tuple(
         name
         for name in differing_parameters(before.run, after.run)
-        if name in LENGTHENING or name.partition(".")[0] == "chunker"
+        if (name in LENGTHENING or name.partition(".")[0] == "chunker")
+        and not _number(after.run, name) < _number(before.run, name)  # NaN, from a text, is not less
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
         return None
