@@ -119,6 +119,20 @@ def test_of_equal_configs_the_cheapest_is_chosen() -> None:
     assert [chosen(alike).row, chosen(alike[::-1]).row] == [1, 0]
 
 
+def test_runner_up_is_the_best_other_config_even_if_its_mean_is_equal() -> None:
+    up = np.tile([0.25, 0.75, 0.5], 12)
+    results = [one_metric(f"c{n}", scores) for n, scores in enumerate((up, up[::-1], up, up - 0.125))]
+    means = believed(results).means
+    assert means[0] == means[1] == means[2] > means[3]
+    for order in ([0, 1, 3], [3, 1, 0], [0, 1, 2, 3]):
+        found = chosen([results[n] for n in order])
+        assert found.runner_up.gain == 0
+        assert found.runner_up.probability == pytest.approx(0.5)
+        assert order[found.runner_up.row] != 3
+        assert (order[found.row] == 1) != (order[found.runner_up.row] == 1)  # the same scores are no runner-up
+    assert chosen([results[n] for n in (0, 2, 3)]).runner_up.row == 2
+
+
 def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() -> None:
     found = chosen([one_metric("a", [0.1] * 9), one_metric("b", [0.9] * 9)], baseline=0)
     assert found.row == 1

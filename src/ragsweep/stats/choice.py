@@ -120,7 +120,9 @@ def choose(
     row, cost = _cheapest(costs, best, near)
     if baseline in near and not cost and not _is_worth_a_change(beliefs, costs, best, baseline):
         row = baseline
-    rest = [other for other in order if other != row and beliefs.means[other] != beliefs.means[row]]
+    # Configs with the same score on every question are the same: neither loses anything against the other.
+    gap = beliefs.means - beliefs.means[row]
+    rest = [other for other in order if other != row and (gap[other] or beliefs.expected_loss(row, other) > 0)]
     return replace(
         base,
         row=row,
