@@ -20,7 +20,7 @@ from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.estimates import RareLosses
-from support.results import METRIC, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
 
@@ -78,6 +78,35 @@ def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: s
     same = np.full(len(BASE), score)
     said = sentence(decide(one_metric("a", same), one_metric("b", same)))
     assert f"{METRIC} cannot decide, because all 2 configs {ending}" in said
+
+
+def with_tokens(one: Result, tokens: np.ndarray) -> Result:
+    summary = replace(one.summaries.metrics["context_tokens"], value=float(tokens.mean()))
+    metrics = {**one.summaries.metrics, "context_tokens": summary}
+    return changed(one, metrics=metrics, questions=one.questions.with_columns({"context_tokens": tokens.tolist()}))
+
+
+@pytest.mark.parametrize("baseline", [None, "a"])
+@pytest.mark.parametrize("known", [False, True])
+def test_of_equal_scores_the_choice_is_called_the_cheapest_only_if_it_is(known: bool, baseline: str | None) -> None:
+    """A cost that is lower by 15 % on average may be so by chance, or on every question."""
+    spread = np.random.default_rng(0).exponential(1.0, (2, len(BASE)))
+    costs = spread / spread.mean(axis=1, keepdims=True) * [[1000.0], [850.0]]
+    costs[1] = costs[0] * 0.85 if known else costs[1]
+    same = [one_metric(name, BASE, context_tokens=1.0) for name in "ab"]
+    decision = decide(*map(with_tokens, same, costs), baseline=baseline)
+    cheapest = baseline is None or known  # without a baseline, the mean cost decides between equal means
+    assert decision.chosen == ("b" if cheapest else "a")
+    said = sentence(decision)
+    assert ("the cheapest, with 850 context tokens" in said) == known
+    assert ("no config is shown to be cheaper" in said) != known
+    assert said.startswith("Keep a, the baseline: no config") == (not cheapest)
+
+
+def test_a_baseline_is_not_kept_for_want_of_a_cheaper_config_where_it_is_the_cheaper() -> None:
+    results = [one_metric("a", BASE, context_tokens=100.0), one_metric("b", BASE + 0.002, context_tokens=900.0)]
+    said = sentence(decide(*results, baseline="a"))
+    assert said.startswith("Keep a, the baseline: it is shown to be cheaper than the best config (")
 
 
 @pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])

@@ -95,17 +95,18 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
     data = {"config": verdict.matrix.configs[row], "metric": verdict.metric, "mean": mean, "limits": choice.limits}
     if not verdict.differences.apart.any():
         configs = counted(len(verdict.results), "config")
-        cost = verdict.costs.deciding(range(len(verdict.results)))
-        cheapest = f": the cheapest, with {_priced(verdict, cost, row)}" if cost else ""
         same = "have the same score on every question."
         if mean == 0 and verdict.matrix.higher_is_better:
             advice = "Before comparing them again, change a setting that they have in common."
             same = f"score {score(verdict, mean)} on every question. {advice}"
-        return Statement("", f"{config}{cheapest}. {verdict.metric} cannot decide, because all {configs} {same}", data)
+        text = f"{_by_cost(verdict, row)}. {verdict.metric} cannot decide, because all {configs} {same}"
+        return Statement("", text, data)
     value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
-        why = f"no config is likely better, and none that loses less than {size(verdict, choice.loss)} is cheaper"
+        tolerated = f"loses less than {size(verdict, choice.loss)}"
+        why = f"no config is likely better, and none that {tolerated} is shown to be cheaper"
+        why = "it is shown to be cheaper than the best config" if choice.cost else why
         why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
@@ -115,6 +116,20 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
     expected = f"{most} expected" if choice.sacrificed is None else "expected"
     answering = " of the configs that answer" if choice.refusing else ""
     return Statement("", f"{config}: {expected} {verdict.metric}{answering}, {value}{within}.", data)
+
+
+def _by_cost(verdict: SweepComparison, row: int) -> str:
+    """Return the choice among configs with the same scores, and how its cost compares if that decides."""
+    costs, rows, config = verdict.costs, range(len(verdict.results)), name(verdict, row)
+    cost = verdict.choice.cost or costs.deciding(rows)
+    if not cost:
+        return config
+    if costs.values[cost][row] == costs.values[cost].min() and any(costs.saves(cost, row, other) for other in rows):
+        return f"{config}: the cheapest, with {_priced(verdict, cost, row)}"
+    if any(costs.saves(cost, other, row) for other in rows):  # such a config may not be chosen
+        return config
+    kept = f"Keep {config}, the baseline" if row == verdict.baseline else config
+    return f"{kept}: no config is shown to be cheaper"
 
 
 def _doubt(verdict: SweepComparison, row: int) -> str:
@@ -147,8 +162,9 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
     saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
     text = (
-        f"The cheapest of those that lose less than {size(verdict, choice.loss)} on average against the best,"
-        f" {name(verdict, best.row)}: it loses {size(verdict, lost)}, and takes {saving}."
+        f"Of those that lose less than {size(verdict, choice.loss)} on average against the best,"
+        f" {name(verdict, best.row)}, it is the cheapest that is shown to be cheaper: it loses {size(verdict, lost)},"
+        f" and takes {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 
