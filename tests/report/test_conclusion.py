@@ -109,6 +109,18 @@ def test_a_baseline_is_not_kept_for_want_of_a_cheaper_config_where_it_is_the_che
     assert said.startswith("Keep a, the baseline: it is shown to be cheaper than the best config (")
 
 
+@pytest.mark.parametrize("tokens", [100.0, 900.0])
+@pytest.mark.parametrize("baseline", [None, "a"])
+def test_the_config_that_leads_is_no_runner_up(tokens: float, baseline: str | None) -> None:
+    """A choice may have a lower expected mean than another config: it is the baseline, or costs less."""
+    ahead = BASE + np.tile([0.033, -0.027], len(BASE) // 2)
+    rows = ("a", BASE, tokens), ("b", ahead, 900.0), ("c", BASE - 0.1, 900.0)
+    decision = decide(*(one_metric(name, row, context_tokens=cost) for name, row, cost in rows), baseline=baseline)
+    lead = "runner-up" if decision.chosen == facts(decision)["best"] else "best config"
+    assert lead == ("best config" if tokens < 900 or baseline else "runner-up")
+    assert f"Against the {lead}, {'b' if decision.chosen == 'a' else 'a'}, it is" in sentence(decision)
+
+
 @pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])
 def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits: dict[str, float]) -> None:
     config = {"objective": "faithfulness", "headline": [METRIC], "constraints": limits}

@@ -48,7 +48,8 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
     yield from _replaced(verdict)
     yield from _refusing(verdict, choice.row, audits.refusing)
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
-        text = f"Against the runner-up, {name(verdict, choice.runner_up.row)}, it is"
+        who = "best config" if choice.runner_up.row == choice.best else "runner-up"
+        text = f"Against the {who}, {name(verdict, choice.runner_up.row)}, it is"
         yield Statement("", f"{text} {_expected(verdict, choice.runner_up)}.", vars(choice.runner_up))
     if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
