@@ -126,14 +126,9 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
     """Decide whether the mean of the only row is at least as good as ``bound``.
 
     The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
-    Other scores are compared with their own mean, so that the width of the interval does not depend on the bound.
     ``baseline`` of the result is the bound itself.
     """
-    equal = bool((matrix.scores == matrix.scores[:, :1]).all())  # their computed mean could differ by rounding
-    mean = float(matrix.scores[0, 0] if equal else matrix.values.mean()) if matrix.questions else bound
-    margin = mean - bound if matrix.higher_is_better else bound - mean
-    found = _decided(beside_bound(matrix, mean), margin, False, level)
-    found = replace(found, baseline=bound, difference=found.candidate - bound, margin=0.0)
+    found = _decided(beside_bound(matrix, bound), 0.0, False, level)
     if math.isnan(found.low) or not np.isin(matrix.scores, (0, 1)).all():
         return found
     ends = [end - bound for end in _share_interval(matrix, level)]
