@@ -154,3 +154,20 @@ def test_a_search_that_was_stopped_keeps_its_trials_if_fewer_are_wanted(
     assert "the search already has 4 trials; nothing remains to do" in said
     assert "plan " not in said
     assert len(Ledger(Path("store")).sweep(sweep).names) == 4
+
+
+@pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
+def test_interruption_before_the_first_job_says_that_the_same_command_resumes(
+    swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> str:
+        raise Interrupted(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NoTracking, "open_sweep", interrupt)
+        with pytest.raises(Interrupted):
+            run(*typed, *swept)
+    *_, plan, stopped = capsys.readouterr().out.splitlines()
+    assert plan.startswith("plan")
+    assert stopped == "stopped   before the first job; the same command resumes the sweep"
+    assert run(*typed, *swept).status == 0

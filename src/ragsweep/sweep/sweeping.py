@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
+from ragsweep.core.interruption import Interrupted
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, Evaluation, Result
 from ragsweep.parts.targets import misses_target
@@ -179,7 +180,11 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
     """Open a sweep, run its jobs and show its conclusion; if it is already finished, show it without running jobs."""
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     with multirun.alone(key):
-        sweep, finished = multirun.open(key, new, prepared.planned)
+        try:
+            sweep, finished = multirun.open(key, new, prepared.planned)
+        except Interrupted:
+            multirun.terminal.line("stopped", "before the first job; the same command resumes the sweep")
+            raise
         if finished:
             results, status = _show_again(multirun, sweep), FINISHED
     if not finished:
