@@ -32,7 +32,7 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
         (
             "2025-08-15",
             {"m": [1]},
-            r"models\.m: must be \[input price, output price\] of a million tokens, .*, got \[1\]",
+            r"models\.m: must be \[input price, output price\] per million tokens, .*, got \[1\]",
         ),
         ("2025-08-15", {"m": [1, -1]}, r"got \[1, -1\]"),
         ("2025-08-15", {"m": [1, float("nan")]}, r"got \[1, nan\]"),

@@ -231,13 +231,23 @@ def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("overrides", "first", "second"),
     [
-        (["metrics=mine", "llm=extractive"], "metrics/mine.yaml makes it own.Mine", "metrics/answers.yaml ragsweep"),
-        nightly(["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
-        (["metrics=cut"], "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall", "metrics/cut.yaml own.Mine"),
-        nightly(
-            [f"+metrics.success_rate={OWN}", "llm=extractive"], "metrics/answers.yaml makes", "the command line own"
+        (
+            ["metrics=mine", "llm=extractive"],
+            "metrics/mine.yaml makes it own.Mine",
+            "metrics/answers.yaml makes it ragsweep",
         ),
-        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line own.Mine"),
+        nightly(["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
+        (
+            ["metrics=cut"],
+            "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall",
+            "metrics/cut.yaml makes it own.Mine",
+        ),
+        nightly(
+            [f"+metrics.success_rate={OWN}", "llm=extractive"],
+            "metrics/answers.yaml makes",
+            "the command line makes it own",
+        ),
+        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line makes it own.Mine"),
     ],
 )
 @pytest.mark.usefixtures("own_metrics")
@@ -245,7 +255,7 @@ def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str,
     with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
         compose_jobs(read(overrides, multirun=False))
     assert first in str(fault.value)
-    assert f", and {second}" in str(fault.value)
+    assert f", but {second}" in str(fault.value)
     assert "another key" in str(fault.value)
 
 

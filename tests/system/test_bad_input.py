@@ -213,7 +213,7 @@ BAD = {
     "relevance yes": Bad("csv", "questions.csv", "id,question,document,grade\nq1,What?,d1,yes\n", "questions.csv:2",
                          'score "yes" is not a whole number from 0 to 1e+09', MEND),
     "relevance that nothing stands for": Bad("trec", "qrels", "q1 0 d1 1\nq1 0 d2 7\n", "qrels:2",
-        'score "7" has no grade in dataset.grades', 'header); scores (counts): "1" (1), "7" (1)', {"grades": {1: 2}}),
+        'score "7" has no grade in dataset.grades', 'header; scores (counts): "1" (1), "7" (1)', {"grades": {1: 2}}),
     "relevance 1_0": Bad("beir", "qrels/test.tsv", "q1\td1\t1_0\n", "qrels/test.tsv:1",
                          'score "1_0" is not a whole number', MEND),
     "relevance in Arabic digits": Bad("trec", "qrels", "q1 0 d1 \u0661\n", "qrels:1",

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
-from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels, widest_bounds
+from ragsweep.commands.labels import LABELS, check_labelled, known_bounds, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
@@ -188,8 +188,7 @@ def decide(
 
     The gate passes if all checks that count (see `Check.counts`) pass, so no correction for multiple tests is needed
     (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any check fails, and is refused for runs
-    that are not comparable. Raises RagsweepError for an unknown metric, label or question, and for a metric that cannot
-    be gated.
+    that are not comparable. Raises RagsweepError for an unknown or unsuitable metric, and an unknown label or question.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}
@@ -207,11 +206,8 @@ def decide(
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         rules.check_direction(condition, after)
-        try:
-            bounds = widest_bounds([*(baselines.values() if condition.paired else ()), after], condition.metric)
-        except ConfigError:  # a metric that the recorded config does not define, or that cannot be built here
-            continue
-        rules.check_reachable(condition, after, bounds)
+        compared = [*(baselines.values() if condition.paired else ()), after]
+        rules.check_reachable(condition, after, known_bounds(compared, condition.metric))
     given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:

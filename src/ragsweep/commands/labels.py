@@ -82,6 +82,14 @@ def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]
     return min(lowest), max(highest)
 
 
+def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
+    """Return a metric's widest bounds; infinite if a recorded config lacks it, or it cannot be built here."""
+    try:
+        return widest_bounds(results, metric)
+    except ConfigError:
+        return -math.inf, math.inf
+
+
 def scores_by_question(result: Result) -> Scores:
     """Return the scores of an evaluated config by metric and question, without missing ones."""
     return {

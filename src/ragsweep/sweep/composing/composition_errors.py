@@ -18,7 +18,6 @@ from ragsweep.sweep.composing.template import JobConfig, Template
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions of Hydra for overrides whose type it does not check."""
 
-
 _PARTLY = {
     False: '; a key that only some options have is set in a case: \'hydra.sweeper.cases=[["{0}"],["{1}","{2}=..."]]\'',
     True: "; under hydra.sweeper.params, a key that only some options have takes a condition: {2}: {{over: ...,"
@@ -39,8 +38,7 @@ def explain(
     ``jobs`` and ``searching``: the overrides of all jobs of the sweep, and whether it is a search.
     """
     text = str(fault)
-    within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
-    place = f"{within[1]}.yaml: " if within else ""
+    place = _file(text)
     if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # load: in a list, metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
         files = [file for folder in composer.folders(overrides) for file in (folder / group).glob("*.yaml") if group]
@@ -61,46 +59,58 @@ def explain(
     if text.startswith("Error merging override ") and fault.__cause__:
         return f"{text.removeprefix('Error merging override ')}: {str(fault.__cause__).splitlines()[0]}"
     if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
-        name = unknown.group(1)
-        line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        template = _chosen(overrides, composer)
-        keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
-        if name in keys and text.startswith("Could not delete"):
-            return f"{line}: {name} has no value; omit {line}"
-        if name in keys:  # the fault is inside the value
-            below = [key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")]
-            known = [key for key in below if "." not in key]
-            holds_parts = "_target_" not in known and any(key.endswith("._target_") for key in below)
-            added = f"; add others with +{name}.KEY=..." if holds_parts or not known else ""
-            return f"{line}: {name} has no such keys; known: {', '.join(known) or 'none'}{added}"
-        outermost = name
-        while (parent := outermost.rpartition(".")[0]) and parent not in keys:
-            outermost = parent
-        siblings = [key for key in keys if key.rpartition(".")[0] == parent]
-        if name.startswith("hydra/"):
-            siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
-        holders = _options_with(outermost, composer.folders(overrides))
-        added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
-        if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
-            lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
-            return f"{line}: the chosen sweeper has no {lacks}; choose hydra/sweeper={sweeper}"
-        if parent and not siblings and text.startswith("Could not override"):
-            inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
-            return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
-        start = f"{line}: " if line != name else place
-        if holders:
-            lacking = f"{parent}={template.hydra['runtime']['choices'].get(parent)}"
-            swept = next((option for option in holders for job in jobs if option in job), "")
-            way = _PARTLY[searching].format(lacking, swept, outermost) if swept else ""
-            fact = f"{lacking} has no {outermost.removeprefix(f'{parent}.')}{nearest('', siblings)}"
-            return f"{start}{fact}; options that have it: {', '.join(holders)}{way}"
-        return f'{start}no key "{name}"{nearest(outermost, siblings)}{added}'
+        return _explain_key(unknown[1], text, overrides, composer, jobs, searching)
     for line, override in zip(overrides, map(parse, overrides), strict=True):
         value, group = override.value(), override.key_or_group
         is_group = group == "sweeps" or composer.is_group(group, overrides)
         if is_group and not all(isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
             return wants_option(line, group, composer)
     return " ".join(text.split())
+
+
+def _file(text: str) -> str:
+    """Return the config file that Hydra's message names, as a prefix; "" if it names none."""
+    within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
+    return f"{within[1]}.yaml: " if within else ""
+
+
+def _explain_key(
+    name: str, text: str, overrides: Sequence[str], composer: Composer, jobs: Sequence[Sequence[str]], searching: bool
+) -> str:
+    """Return the message for a key that does not exist; ``text``: Hydra's message."""
+    line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
+    template = _chosen(overrides, composer)
+    keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
+    if name in keys and text.startswith("Could not delete"):
+        return f"{line}: {name} has no value; omit {line}"
+    if name in keys:  # the fault is inside the value
+        below = [key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")]
+        known = [key for key in below if "." not in key]
+        holds_parts = "_target_" not in known and any(key.endswith("._target_") for key in below)
+        added = f"; add others with +{name}.KEY=..." if holds_parts or not known else ""
+        return f"{line}: {name} has no such keys; known: {', '.join(known) or 'none'}{added}"
+    outermost = name
+    while (parent := outermost.rpartition(".")[0]) and parent not in keys:
+        outermost = parent
+    siblings = [key for key in keys if key.rpartition(".")[0] == parent]
+    if name.startswith("hydra/"):
+        siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
+    holders = _options_with(outermost, composer.folders(overrides))
+    added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
+    if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
+        lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
+        return f"{line}: the chosen sweeper has no {lacks}; choose hydra/sweeper={sweeper}"
+    if parent and not siblings and text.startswith("Could not override"):
+        inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
+        return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
+    start = f"{line}: " if line != name else _file(text)
+    if holders:
+        lacking = f"{parent}={template.hydra['runtime']['choices'].get(parent)}"
+        fact = f"{lacking} has no {outermost.removeprefix(f'{parent}.')}{nearest('', siblings)}"
+        swept = next((option for option in holders for job in jobs if option in job), "")
+        way = _PARTLY[searching].format(lacking, swept, outermost) if swept else ""
+        return f"{start}{fact}; options that have it: {', '.join(holders)}{way}"
+    return f'{start}no key "{name}"{nearest(outermost, siblings)}{added}'
 
 
 def wants_option(line: str, group: str, composer: Composer) -> str:
