@@ -19,6 +19,8 @@ from ragsweep.stages.store import Store
 from support.inputs.write_faults import Small
 from support.servers import forked
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=8)
 
 

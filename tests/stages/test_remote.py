@@ -31,6 +31,8 @@ from support.servers.object_store import ObjectServer, object_server
 from support.servers.slurm_cluster import wait_until
 from test_store import TRUTH, executed, small
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["object_server"]
 
 

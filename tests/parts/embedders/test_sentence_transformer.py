@@ -14,6 +14,8 @@ from ragsweep.parts import model_files
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = [
     "How do I copy a list?",
     "A shallow copy of a list can be made by slicing it.",

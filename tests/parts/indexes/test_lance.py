@@ -19,6 +19,8 @@ from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 from support.servers.object_store import ObjectServer, object_server
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["object_server"]
 
 
