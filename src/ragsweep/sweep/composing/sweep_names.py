@@ -98,4 +98,9 @@ def _spell(value: Any) -> str:
 
 def defining(overrides: Sequence[str]) -> list[str]:
     """Keep the overrides that define a config and may appear in its name: all except operational ones."""
-    return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
+    return [line for line in overrides if root(line) not in OPERATIONAL]
+
+
+def root(line: str) -> str:
+    """Return the first part of an override's key: ``constraints`` of ``constraints.context_tokens=150``."""
+    return re.split(r"[./=@]", line.lstrip("+~"))[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,6 +21,7 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.sweep_names import root
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.launching import Launch, Launcher, launch_batches
@@ -83,7 +83,7 @@ class Multirun:
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the sweep's key (a hash of its configs, `DECIDING` overrides, tracker and race) and its new record."""
         command, mask = self.command, self.secrets.mask_text
-        typed = {re.split(r"[./=@]", line.lstrip("+~"))[0] for line in command.task}
+        typed = {root(line) for line in command.task}
         decided = {name: self.values[name] for name in DECIDING if name in typed}
         further = [one for one in (decided, command.race if self.race else None) if one]
         key = content_hash([signatures, self.tracker.identity, *further])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds of waiting after which a message is printed."""
 
+_SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
@@ -90,7 +90,7 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
-    own += [line for line in command.overrides if re.match(r"\+*hydra[./]sweeper[./]sampler\b", line)]
+    own += [line for line in command.overrides if line.lstrip("+").startswith(_SAMPLER)]
     return content_hash(["search", searched, own, signature, tracker])
 
 
