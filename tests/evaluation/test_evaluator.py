@@ -121,7 +121,7 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     assert result.run.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
     assert result.run.stages["embed"]["chunks"] == len(lengths)
     (warning,) = result.run.warnings
-    assert f"{share:.0%} of the tokens" in warning
+    assert f"{100 * share:.0f} % of the tokens" in warning
     assert warning.endswith("choose a chunker that has a size, such as chunker=recursive")
     laid = graph(Parts(given_corpus, built(FixedSize(36), size=36), vector(), built(NoReranker()), 4, 2))
     (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings

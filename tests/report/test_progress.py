@@ -45,7 +45,7 @@ def test_running_stage_shows_its_share_and_the_time_left_and_at_its_end_its_seco
 
     *during, last = lines(compute)
     assert during
-    assert all(re.fullmatch(r"embed     300 of 1,200 chunks, 25% · .+ left · \S+/s", line) for line in during), during
+    assert all(re.fullmatch(r"embed     300 of 1,200 chunks, 25 % · .+ left · \S+/s", line) for line in during), during
     assert re.fullmatch(r"embed     1,200 chunks · \d\.\d s · \S+/s", last)
 
 
@@ -94,7 +94,7 @@ def test_time_in_inner_stages_is_none_of_the_outer_ones(clock: Clock) -> None:
     assert [line.split(" · ")[0].split()[0] for line in stream.getvalue().splitlines()] == [
         "first", "first", "second", "second", "outer",
     ]  # fmt: skip
-    assert stream.getvalue().splitlines()[-1] == "outer     1 of 4 chunks, 25% · about 30 s left · 0.1/s"
+    assert stream.getvalue().splitlines()[-1] == "outer     1 of 4 chunks, 25 % · about 30 s left · 0.1/s"
 
 
 def test_stage_that_failed_is_shown_no_longer(clock: Clock) -> None:

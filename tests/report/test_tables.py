@@ -75,9 +75,9 @@ def test_cell_is_as_short_as_it_can_be_read(measured: Summary, written: str) -> 
 def test_coverage_just_below_the_required_one_is_not_rounded_up_to_it() -> None:
     known = replace(summary("recall", 0.5), coverage=0.979, reasons={"timed out": 1})
     few = changed(a_result("top_k=3", "3", known), config={"coverage": 0.98})
-    assert "recall is known for 97.9% of its questions (1 timed out), less than coverage=0.98" in partial_note(few)
+    assert "recall is known for 97.9 % of its questions (1 timed out), less than coverage=0.98" in partial_note(few)
     nearly = changed(a_result("top_k=3", "3", replace(known, coverage=0.9996)), config={"coverage": 1.0})
-    assert "recall is known for 99.96% of its questions" in partial_note(nearly)
+    assert "recall is known for 99.96 % of its questions" in partial_note(nearly)
 
 
 def test_note_states_the_denominator_and_what_was_left_out() -> None:

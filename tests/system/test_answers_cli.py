@@ -79,7 +79,7 @@ def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_noth
     assert first < next(n for n, line in enumerate(done.stdout.splitlines()) if "refusal" in line)
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
-    assert "is PARTIAL: typo is known for 0% of its questions" in said
+    assert "is PARTIAL: typo is known for 0 % of its questions" in said
     assert place in said
 
 

@@ -118,8 +118,8 @@ def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: Ll
     assert len(lines) == 12
     spoken = [line for line in lines if "no context" in line]
     assert len(spoken) == 3
-    assert all(re.search(r"^question +\d+\.\d\d s · no context · keywords 100% · ", line) for line in spoken)
-    assert sum("s · searched · keywords 50% · What does the" in line for line in lines) == 9
+    assert all(re.search(r"^question +\d+\.\d\d s · no context · keywords 100 % · ", line) for line in spoken)
+    assert sum("s · searched · keywords 50 % · What does the" in line for line in lines) == 9
 
 
 def test_no_other_progress(folder: Path) -> None:

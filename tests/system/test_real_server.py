@@ -144,7 +144,7 @@ def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_pat
     printed = " ".join(done.stdout.split())
     assert re.search(r"failed [0-9]+ calls? truncated;", printed)
     assert re.search(r"failed [0-9]+ calls? prompt too long;", printed)
-    assert re.search(r"is PARTIAL: ragas_faithfulness is known for 0% of its questions \([0-9]+ truncated\)", printed)
+    assert re.search(r"is PARTIAL: ragas_faithfulness is known for 0 % of its questions \([0-9]+ truncated\)", printed)
     assert "The objective, ragas_faithfulness, does not decide" in printed
 
 

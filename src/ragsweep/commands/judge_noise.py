@@ -5,7 +5,7 @@ import math
 
 from ragsweep.commands.labels import scores_by_question
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.report.document import Document, Section, Statement, lines
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import differing_parameters
@@ -58,6 +58,6 @@ def _noise_text(found: Noise) -> str:
     if math.isnan(found.spread):
         return f"both runs judged {counted(found.n, 'question')}; two are needed"
     return (
-        f"{found.spread:.3f} per question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
-        f" questions changed; means that differ by less than {found.of_the_mean:.3f} are indistinguishable"
+        f"{found.spread:.3f} per question (standard deviation of the difference), {percentage(found.changed)} of"
+        f" {found.n} questions changed; means that differ by less than {found.of_the_mean:.3f} are indistinguishable"
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount
@@ -126,7 +126,7 @@ def _noise_text(noise: Noise, unit: str) -> str:
         return f"both scored {counted(noise.n, 'question')}; two are required"
     return (
         f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
-        f" run; {noise.changed:.0%} of {noise.n:,} questions changed"
+        f" run; {percentage(noise.changed)} of {noise.n:,} questions changed"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 from ragsweep.core.types import Corpus
@@ -131,7 +131,7 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 def _shares(found: SampledLanguage) -> str:
     """Describe the share of the language and, in a mixed corpus, of every other language with at least 5 %."""
     first, *others = found.shares.items()
-    named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
+    named = [f"{percentage(share)} {name}" for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
 
 

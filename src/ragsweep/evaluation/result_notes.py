@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragsweep.core.identity import Node
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
 from ragsweep.evaluation.answering import QuestionKey
 from ragsweep.evaluation.experiment import Experiment
@@ -58,8 +58,8 @@ def _window_warning(embeddings: Embeddings, chunks: Node) -> Iterator[str]:
     if (share := cut_share(embeddings)) >= CUT_WARNING:
         cut = int((embeddings.tokens > embeddings.tokens_read).sum())
         yield (
-            f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are longer"
-            f" than its window; {_smaller_chunks(embeddings, chunks)}"
+            f"the embedder never read {percentage(share)} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
+            f" longer than its window; {_smaller_chunks(embeddings, chunks)}"
         )
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
@@ -139,6 +139,8 @@ def _gain(found: ContextEffect) -> float:
 
 
 def _point_text(point: CoveragePoint) -> str:
-    invented = "" if math.isnan(point.hallucinated) else f", answers {point.hallucinated:.0%} of the unanswerable"
+    invented = (
+        "" if math.isnan(point.hallucinated) else f", answers {percentage(point.hallucinated)} of the unanswerable"
+    )
     right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
-    return f"answers {point.coverage:.0%} of all{right}{invented}; {number(point.score)} with refusals"
+    return f"answers {percentage(point.coverage)} of all{right}{invented}; {number(point.score)} with refusals"

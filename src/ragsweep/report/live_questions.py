@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import percentage
 from ragsweep.core.types import Question, Response
 from ragsweep.parts.metrics.bases import answer_text
 from ragsweep.parts.metrics.right_answers import KeywordCoverage, keyword_coverage
@@ -29,7 +30,7 @@ def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable
             parts.append(f"failed: {answer.failed}")
         elif question and question.keywords:
             text = answer_text(answer, question.expected)
-            parts.append(f"keywords {keyword_coverage(question, text, metric.match, metric.language):.0%}")
+            parts.append(f"keywords {percentage(keyword_coverage(question, text, metric.match, metric.language))}")
         text = " ".join(request.question.split())
         parts.append(text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} ...")
         return " · ".join(filter(None, parts))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragsweep.core.identity import Node
 from ragsweep.core.interruption import repeating
+from ragsweep.core.plurals import percentage
 from ragsweep.report.numbers import about, duration
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Listener
@@ -150,7 +151,7 @@ class StageProgress(Lines):
             stage.shown = now
         amount = ""
         if stage.total:
-            amount = stage.amount(f"{stage.done:,} of {stage.total:,}") + f", {stage.done / stage.total:.0%}"
+            amount = stage.amount(f"{stage.done:,} of {stage.total:,}") + f", {percentage(stage.done / stage.total)}"
         self._print(stage, amount, stage.left(), stage.rate(), self._meter.describe(stage.before))
 
     def _end(self, node: Node) -> _Running | None:

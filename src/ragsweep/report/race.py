@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import percentage
 from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
@@ -53,6 +54,6 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
         money = f" and {currency} {found.money:.2f}".replace("  ", " ") if known else ""
         cost = f", about {found.calls:,.0f} of {found.needed:,.0f} calls{money}"
     share = found.questions / found.of
-    text = f"saved {found.questions:,} of {found.of:,} questions ({share:.0%}){cost}"
+    text = f"saved {found.questions:,} of {found.of:,} questions ({percentage(share)}){cost}"
     yield Statement("race", text, found._asdict())
     yield Statement("", f"{gone[0].run.race['rule']}: {gone[0].run.race['guarantee']}")

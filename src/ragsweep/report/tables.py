@@ -10,7 +10,7 @@ from typing import Any
 from ragsweep.core.data import describe_weights
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.missing import failed, remedy
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import (
     COMPLETE,
     DatasetFacts,
@@ -76,7 +76,7 @@ def partial_note(result: Result) -> str:
     # as many digits as show that it is less than required
     written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))
     percent = next((one for one in written if float(one) < 100 * least), f"{100 * worst.coverage}")
-    share = f"{percent}% of its questions ({why})"
+    share = f"{percent} % of its questions ({why})"
     fact = f"{worst.name} is known for {share}, less than coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
     return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"
@@ -101,7 +101,7 @@ def reranking_note(result: Result, headline: Sequence[str]) -> str:
     before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "
     moves = {"up": "moved up", "down": "moved down", "lost": "were lost"}
     quantiles = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
-    moved = [f"{facts[key]:.0%} {words}" for key, words in moves.items() if math.isfinite(facts[key])]
+    moved = [f"{percentage(facts[key])} {words}" for key, words in moves.items() if math.isfinite(facts[key])]
     scores = [f"{words} {facts[key]:.3g}" for key, words in quantiles.items() if math.isfinite(facts[key])]
     return (
         f"{before}of {facts['evidences']:.0f} pieces of evidence {', '.join(moved) or 'none was found'};"

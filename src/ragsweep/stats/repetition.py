@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.plurals import percentage
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import Matrix
@@ -42,13 +43,13 @@ class VarianceShares:
         """Describe the shares, and the effects of doubling, in a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
         once = math.isnan(self.answers)
-        parts = [f"{self.questions:.0%} is from questions" + (" and their answers, drawn once" if once else "")]
-        parts += [] if once else [f"{self.answers:.0%} from answers ({counts} repetitions)"]
-        parts += [] if math.isnan(self.judge) else [f"{self.judge:.0%} from the judge"]
+        parts = [f"{percentage(self.questions)} is from questions" + (" and their answers, drawn once" if once else "")]
+        parts += [] if once else [f"{percentage(self.answers)} from answers ({counts} repetitions)"]
+        parts += [] if math.isnan(self.judge) else [f"{percentage(self.judge)} from the judge"]
         ways = [f"twice the questions would narrow the interval to {_two_digits(self.twice_questions)} of its width"]
         for what, width in (("repetitions", self.twice_repetitions), ("judge's samples", self.twice_samples)):
             if not math.isnan(width):
-                more = f"as {width**-2 - 1:.0%} more questions would"
+                more = f"as {percentage(width**-2 - 1)} more questions would"
                 ways.append(f"twice the {what} to {_two_digits(width)} ({more})")
         partly = not once and math.isnan(self.twice_repetitions)
         what = "difference" if len(self.repetitions) > 1 else "mean"

@@ -153,7 +153,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
     yield notes(Statement("", text, {"configs": kept}))
     note = (
-        "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are shown"
+        "Bars are simultaneous 95 % intervals. Filled points may be the best config; hollow ones are shown"
         " worse than another."
     )
     yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)

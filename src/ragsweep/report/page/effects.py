@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ragsweep.core.plurals import percentage
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
@@ -74,7 +75,7 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     chosen = next(point for point in one.points if point.value == one.chosen)
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):
-        often = f"Cross-validation chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
+        often = f"Cross-validation chooses {one.chosen:g} in {percentage(chosen.chosen)} of the folds"
         unseen = f"{often}; what it chooses has {number(one.held_out)} on unseen questions."
     where = (
         f" (of the curve through {one.points[0].config.partition(' ')[0]})"
