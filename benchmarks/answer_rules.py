@@ -27,7 +27,7 @@ from ragsweep.parts.metrics import ContainsAnswer, ExactMatch, SuccessRate, Toke
 from ragsweep.parts.metrics.answer_words import SHORT
 from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.stats.calibration import kappa
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 from tables import keep_results
 
 LABELS = Path(__file__).parents[1] / "tests/fixtures/answer_labels.jsonl"

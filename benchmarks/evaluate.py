@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.golden.trec import grades
+from ragsweep.evaluation.trec_texts import grades
 from ragsweep.records.record_format import encode
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job

@@ -26,7 +26,7 @@ import yaml
 from ragsweep.core.types import Answer, Passage, Request, Usage
 from ragsweep.parts.generators import Gguf, Transformers
 from ragsweep.parts.prompts import Prompt
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 
 NEW_TOKENS, WINDOW, AGAIN = 32, 2048, 4
 Q4_1, Q8_0, FLOAT32 = "llama.cpp, Q4_1", "llama.cpp, Q8_0", "transformers, float32"

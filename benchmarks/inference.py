@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 
 from ragsweep.stats.inference.best import selection_bias
-from ragsweep.stats.inference.confidence_set import affordable, all_pairs
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import affordable, all_pairs, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import RESAMPLES
 

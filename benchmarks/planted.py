@@ -25,13 +25,12 @@ from scipy.special import stdtr
 from doc_pages import table
 from planted_scores import Planted, Scenario, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.inference.best import selection_bias, winner
-from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import all_pairs, compare_with_baseline
 from ragsweep.stats.inference.estimates import POWER
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import each_level, estimate_power
+from ragsweep.stats.inference.resampling import student_quantile
 from ragsweep.stats.inference.slices import by_slice, reversals
 from tables import keep_results
 

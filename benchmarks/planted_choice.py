@@ -33,9 +33,9 @@ from planted_scores import (
 )
 from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation
 from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen, rare_losses
+from ragsweep.stats.inference.resampling import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from ragsweep.stats.verdict import LIKELY
 

@@ -31,14 +31,12 @@ from ragsweep.core.question_texts import REPEATED, from_texts
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.stats.compare_configs import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias
-from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import all_pairs, compare_with_baseline
 from ragsweep.stats.inference.factorial import Effect, effects
-from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative
-from ragsweep.stats.inference.max_t import max_t_intervals, student_quantile
+from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
 from ragsweep.stats.inference.noninferiority import gate, sequential_gate, superior
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.resampling import max_t_intervals, student_quantile
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
 from ragsweep.stats.repetition import variance_shares

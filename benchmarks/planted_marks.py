@@ -20,12 +20,10 @@ from planted_scores import normal, one_better, planted
 from ragsweep.core.missing import ABSTAINED
 from ragsweep.core.question_texts import from_texts
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
-from ragsweep.stats.inference.concentration import compare_parts
-from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.matrix import Matrix, relative
+from ragsweep.stats.inference.differences import compare_parts, compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, relative, score_matrix
 from ragsweep.stats.inference.noninferiority import reaches
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from ragsweep.stats.inference.score_matrix import score_matrix
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 999

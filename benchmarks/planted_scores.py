@@ -14,8 +14,7 @@ from scipy.special import ndtr
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

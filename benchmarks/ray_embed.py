@@ -14,7 +14,7 @@ import time
 from million import keep
 from ragsweep.core.types import Embeddings
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
-from ragsweep.stages.ray_shards import RayShards
+from ragsweep.stages.shards import RayShards
 from tables import keep_results
 
 TEXTS = 64

@@ -20,8 +20,7 @@ from ragsweep.core.question_texts import from_texts
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page.data import page_document
-from ragsweep.report.page_texts import PageTexts
-from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.sweep_report import PageTexts, SweepReport
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude

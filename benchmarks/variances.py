@@ -25,8 +25,8 @@ import numpy as np
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.inference.cluster_errors import intraclass_correlation
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_sums
-from ragsweep.stats.inference.score_matrix import score_matrix
 from tables import keep_results
 
 ROOT = Path(__file__).resolve().parent.parent

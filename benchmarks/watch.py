@@ -26,11 +26,10 @@ import numpy as np
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats.drift import TOLERANCE
-from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.template import PlainConfig
+from ragsweep.sweep.composing.job import Job, PlainConfig
 from ragsweep.sweep.running.session import Session
 from ragsweep_serving.bundle import write_bundle
-from ragsweep_serving.commands.stale import compare_corpora
+from ragsweep_serving.commands.watch_findings import compare_corpora
 from ragsweep_serving.pipeline import ServedPipeline
 from ragsweep_serving.reference import TOTAL, Reference, read_words, write_reference
 from ragsweep_serving.tracing import describe

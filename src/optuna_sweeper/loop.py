@@ -20,10 +20,9 @@ from hydra.utils import get_method
 from optuna_sweeper.open_study import open_study
 from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
 from optuna_sweeper.samplers import GRID
-from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.settings import SearchSettings, StopRule
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import Space, merge_overrides, read_space
-from optuna_sweeper.stopping import StopRule
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes
 from optuna_sweeper.summary import write_summary

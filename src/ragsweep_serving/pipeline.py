@@ -19,7 +19,7 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor
 from ragsweep_serving.bundle import Bundle
-from ragsweep_serving.steps import StepClock, TimedStep, ranking_nodes, top_scores
+from ragsweep_serving.reference import StepClock, TimedStep, ranking_nodes, top_scores
 
 
 class ServedPassage(NamedTuple):

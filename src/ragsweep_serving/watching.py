@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.words import words
-from ragsweep.parts.languages import detect_language, fold
-from ragsweep.parts.question_forms import question_form
+from ragsweep.parts.languages import detect_language, fold, question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats import drift as drifts
 from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval

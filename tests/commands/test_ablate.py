@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from ragsweep.commands.ablate import ablate, experiments, prepare, write_sweep
+from ragsweep.commands.ablate import ablate, changes_document, experiments, prepare, write_sweep
 from ragsweep.commands.ablation_cases import (
     OPTIONS,
     Ablation,
@@ -20,7 +20,6 @@ from ragsweep.commands.ablation_cases import (
     other_options,
     with_option,
 )
-from ragsweep.commands.ablation_report import changes_document
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError

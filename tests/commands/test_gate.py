@@ -22,8 +22,8 @@ from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import sequential_gate
-from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from support.commands import user_environment, write_dataset
 from support.results import FACTS, changed, changed_table, drawn, record, refuse, scored, table_rows

@@ -10,8 +10,8 @@ from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep_golden.building import phases as build
 from ragsweep_golden.commands import golden
-from ragsweep_golden.sets.changelog import read_changes
 from ragsweep_golden.sets.entries import count_filled, incoherences
+from ragsweep_golden.sets.files import read_changes
 
 THINGS = {
     "press": ("barrels", "a machine that squeezes the juice from the fruit", 41),

@@ -9,7 +9,7 @@ import pytest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
 from ragsweep_golden.commands.harvest import read_set
-from ragsweep_golden.sets.changelog import read_changes
+from ragsweep_golden.sets.files import read_changes
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 

@@ -10,10 +10,10 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.stats.inference.score_matrix import score_matrix
-from ragsweep.stats.mini_set import choose_mini
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.items import choose_mini
 from ragsweep_golden.commands.items import items
-from ragsweep_golden.sets.changelog import read_changes
+from ragsweep_golden.sets.files import read_changes
 from support.matrices import planted
 from support.results import FACTS, changed, record_sweep, refuse, scored, table_rows
 

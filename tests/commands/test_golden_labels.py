@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 from ragsweep_golden.commands import golden
-from ragsweep_golden.sets.changelog import read_changes, read_state
+from ragsweep_golden.sets.files import read_changes, read_state
 
 pytestmark = pytest.mark.slow
 

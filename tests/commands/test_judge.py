@@ -14,7 +14,7 @@ from ragsweep.commands.judge import judge
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
-from ragsweep.stats.judge_agreement import measure
+from ragsweep.stats.calibration import measure
 from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"

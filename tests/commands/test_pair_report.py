@@ -14,10 +14,10 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.pair_report import PairReport
 from ragsweep.core.results import TargetResult
 from ragsweep.report.page import pair_charts
+from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
-from ragsweep.stats.pairs import Family, conclude_pair
 from support.results import changed, changed_table, drawn, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20

@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.stats.detectable_rows import CORRELATION
+from ragsweep.stats.inference.planning import CORRELATION
 from support.results import FACTS, changed, drawn, record, refuse, scored, table_rows
 
 

@@ -9,8 +9,8 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_set import find_faults
-from ragsweep_golden.adding.by_hand import add_entry, gold_entry, propose_all
-from ragsweep_golden.evidence.locating import Place
+from ragsweep_golden.commands.add import add_entry, gold_entry, propose_all
+from ragsweep_golden.evidence.quotes import Place
 from ragsweep_golden.sets.entries import incoherences, read_entries
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."

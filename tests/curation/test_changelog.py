@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.parts.datasets.own_format import Jsonl
-from ragsweep_golden.sets.changelog import (
+from ragsweep_golden.sets.files import (
     changelog_path,
     describe_changes,
     describe_version,
@@ -17,8 +17,8 @@ from ragsweep_golden.sets.changelog import (
     read_state,
     record_change,
     version_facts,
+    write_rows,
 )
-from ragsweep_golden.sets.files import write_rows
 
 ENTRIES: list[dict[str, Any]] = [
     {"id": f"q{n}", "question": f"Why {n}?", "evidence": [{"document": "d"}]} for n in range(4)

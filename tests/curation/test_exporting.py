@@ -16,11 +16,9 @@ from ragsweep.core.types import Chunks, Corpus, Question, Spans
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.reading import Row
 from ragsweep.parts.datasets import Beir, Squad, Trec
-from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec
-from ragsweep_golden.exchange.exporting import RECORDS, export_records, export_table
-from ragsweep_golden.exchange.fields import Exported
+from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec, export_triplets
+from ragsweep_golden.exchange.exporting import RECORDS, Exported, export_records, export_table
 from ragsweep_golden.exchange.importing import import_file
-from ragsweep_golden.exchange.triplets import export_triplets
 
 TEXTS = {"alder/1": "The alder measures 10 metres. It grows beside water.", "a yew": "The yew\nis evergreen, and slow."}
 CORPUS = Corpus(list(TEXTS), ["", ""], list(TEXTS.values()))

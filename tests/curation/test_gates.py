@@ -12,7 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.building.drafts import Sources, WantedSet
 from ragsweep_golden.building.selection import select
-from ragsweep_golden.commands.gates_report import gates_blocks, gates_facts
+from ragsweep_golden.commands.gates import gates_blocks, gates_facts
 from ragsweep_golden.gates.judging import (
     FAILED,
     GATES,

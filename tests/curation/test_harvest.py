@@ -13,7 +13,7 @@ from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.golden.reading import Row
-from ragsweep_golden.adding.harvest import Asked, as_entries, find_question, harvest, read_log
+from ragsweep_golden.commands.harvest import Asked, as_entries, choose, find_question, read_log
 from ragsweep_golden.gates.subject import Floats
 from ragsweep_golden.sets.entries import incoherences
 
@@ -55,7 +55,7 @@ LOG = [*TALL, *PALE, "Why?", "!", ""]
 
 
 def test_equal_words_are_one_question_and_the_set_has_its_own() -> None:
-    found = harvest(LOG, [{"question": "why"}], None)
+    found = choose(LOG, [{"question": "why"}], None)
     assert found == ([Asked("how tall is it", 4), Asked("Is it pale?", 2)], 3, 1, 0)
 
 
@@ -72,7 +72,7 @@ def embed(texts: Sequence[str]) -> Floats:
 
 
 def test_similar_questions_are_counted_with_the_more_frequent_one() -> None:
-    found = harvest(LOG, [{"question": "Of what height?"}], embed)
+    found = choose(LOG, [{"question": "Of what height?"}], embed)
     assert found == ([Asked("how tall is it", 6)], 3, 0, 2)  # .96 to it, and .96 to that of the set
 
 

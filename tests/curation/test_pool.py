@@ -19,7 +19,7 @@ from ragsweep.golden.judged_spans import (
     ndcg,
 )
 from ragsweep.parts.metrics import Ndcg
-from ragsweep_golden.review.pool import as_row, find_holes
+from ragsweep_golden.commands.pool import as_row, find_holes
 
 TEXTS = [f"Tree {n} is old. The bark of tree {n} is grey and thick. Nobody cuts it." for n in range(8)]
 CORPUS = Corpus([f"t{n}" for n in range(8)], [""] * 8, TEXTS)

@@ -17,9 +17,8 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.review.server import ReviewServer
 from ragsweep_golden.review.tasks import AROUND, Review, passage_tasks, question_tasks
-from ragsweep_golden.sets.changelog import read_changes
 from ragsweep_golden.sets.entries import incoherences, read_entries, value
-from ragsweep_golden.sets.files import write_rows
+from ragsweep_golden.sets.files import read_changes, write_rows
 
 SENTENCE = "The alder measures ten metres"
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.building.validation import validate
+from ragsweep_golden.building.phases import validate
 from ragsweep_golden.evidence.passages import keyword_coverage
 
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."

@@ -16,7 +16,7 @@ from ragsweep.evaluation.corpus_language import corpus_language, language_lines,
 from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, TokenF1, TokenRecall
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 from support import nightly
 from support.commands import in_one_process, prepare
 

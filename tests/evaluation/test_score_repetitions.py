@@ -15,7 +15,7 @@ from ragsweep.core.question_texts import to_texts
 from ragsweep.core.types import Answer, EvaluationView, Judgement
 from ragsweep.evaluation.repetition import RepeatedScores, lost_warning, score_repetitions
 from ragsweep.parts.metrics import JudgeSwayed, Latency, Recall, TokenF1
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 
 ASKED = [0, 1, 2]  # three questions that have a reference, a context and an answer
 

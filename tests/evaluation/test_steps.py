@@ -8,7 +8,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.types import Answer, Answers, Judgement, Usage
 from ragsweep.evaluation.steps import collect_steps
 from ragsweep.parts.judging import reasons_given
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 
 
 def test_answers_and_verdicts_have_what_their_calls_cost_and_said() -> None:

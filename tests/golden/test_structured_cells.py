@@ -17,8 +17,7 @@ from ragsweep.golden.qrels import Grades
 from ragsweep.golden.structured_cells import decoded, plain_texts
 from ragsweep.parts.datasets import Beir, Squad
 from ragsweep.parts.datasets.csv import read_question_table
-from ragsweep_golden.adding.harvest import read_log
-from ragsweep_golden.commands.harvest import _traced_question
+from ragsweep_golden.commands.harvest import _traced_question, read_log
 from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.exchange.layouts import LAYOUTS
 

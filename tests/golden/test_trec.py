@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import Evidence, Metric, Question
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.trec import grades, six_digits, strictly_falling, write_qrels, write_run
+from ragsweep.evaluation.trec_texts import grades, six_digits, strictly_falling, write_qrels, write_run
 from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
 from support.inputs.trec_files import align, read_qrels, read_run
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as some
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper import plots
-from optuna_sweeper.settings import SearchSettings
-from optuna_sweeper.stopping import StopRule, read_stop
+from optuna_sweeper.settings import SearchSettings, StopRule, read_stop
 from optuna_sweeper.summary import optimization_results, summarise, write_summary
 from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
 from ragsweep.sweep.searching.study_summary import read_summary

@@ -14,9 +14,9 @@ from hydra.errors import HydraException
 from optuna_sweeper.loop import SearchLoop
 from optuna_sweeper.open_study import FORMAT, open_study
 from optuna_sweeper.samplers import CLASSES, check_sampler, seed_of
+from optuna_sweeper.settings import StopRule
 from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import read_space
-from optuna_sweeper.stopping import StopRule
 from optuna_sweeper.storage import check_url, open_storage
 from optuna_sweeper.study import ATTEMPTS, SharedStudy, StudyPlan
 from optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations, read_constraints

@@ -12,7 +12,7 @@ from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.generators import Transformers
 from ragsweep.parts.metrics import FaithfulnessNli
 from ragsweep.parts.rerankers import CrossEncoder
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 from support.models import PROMPT
 
 TEXTS = ["the cat sat", "stars and planets and moons", "", "who", "many words " * 20]

@@ -13,7 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
 from ragsweep.parts.ranking import arrange
-from ragsweep.testing.rankings import assert_equal, assert_lawful
+from ragsweep.testing.contract import assert_equal, assert_lawful
 
 Row = list[tuple[int, float]]
 

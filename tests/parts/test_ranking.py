@@ -15,7 +15,7 @@ from ragsweep.parts.ranking import (
     widen,
 )
 from ragsweep.parts.reordering import Reordering, reorder
-from ragsweep.testing.rankings import assert_lawful
+from ragsweep.testing.contract import assert_lawful
 
 scores = st.lists(st.sampled_from([-1e30, -2.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 1 + 1e-9, 3.0, 1e30]), max_size=12)
 

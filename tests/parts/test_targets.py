@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.parts.targets import Drop, Target, count_met, evaluate_targets, misses_target
-from ragsweep.report.targets import target_lines
+from ragsweep.report.sweep_document import target_lines
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
 from support.commands import prepare

@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Artifacts, Failure, Result
 from ragsweep.records.record_format import encode
-from ragsweep.records.transport import Delivery, from_bytes, to_bytes
+from ragsweep.sweep.running.delivery import Delivery, from_bytes, to_bytes
 from support.inputs.mutants import mutant
 from support.results import a_result, changed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragsweep.report.definitions import define
+from ragsweep.report.sweep_document import define
 from support.results import scored
 
 CONF = Path(__file__).parents[2] / "conf" / "metrics"

@@ -2,7 +2,7 @@
 
 import json
 
-from ragsweep.report.question_rows import question_rows
+from ragsweep.report.artifacts import question_rows
 from support.results import NAN, a_result
 
 

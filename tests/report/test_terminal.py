@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.result_blocks import heading, result_document
+from ragsweep.report.sweep_document import heading, result_document
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.services.errors import CallFailed

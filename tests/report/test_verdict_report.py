@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsweep.report.artifacts import artifacts
+from ragsweep.report.artifacts import artifacts, numbers
 from ragsweep.report.document import texts
 from ragsweep.report.verdict import limits
-from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclude import conclude

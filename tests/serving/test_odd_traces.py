@@ -17,7 +17,7 @@ from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTr
 from ragsweep.report.document import texts
 from ragsweep.report.writers.json import as_json
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
-from ragsweep_golden.adding.harvest import find_question, read_log
+from ragsweep_golden.commands.harvest import find_question, read_log
 from ragsweep_serving.commands.watch_findings import Watch
 from ragsweep_serving.commands.watch_report import results, watch_document
 from ragsweep_serving.watching import RequestComparison, Requests

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsweep.parts.question_forms import question_form
+from ragsweep.parts.languages import question_form
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep.stats.drift import TOLERANCE
 from ragsweep_serving.reference import Reference

@@ -127,7 +127,7 @@ def test_listener_hears_start_progress_and_end() -> None:
 
 def test_seconds_of_a_stage_leave_out_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("ragsweep.stages.computation.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("ragsweep.stages.rows.time.perf_counter", lambda: clock[0])
 
     def take(seconds: float) -> int:
         clock[0] += seconds

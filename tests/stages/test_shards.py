@@ -13,8 +13,7 @@ from ragsweep.core.types import Chunks, Embeddings, Spans, TokenVectors
 from ragsweep.parts.retrievers import Bm25, postings
 from ragsweep.stages import shards as shards_module
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.ray_shards import RayShards, check_compute
-from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
+from ragsweep.stages.shards import RayShards, Texts, check_compute, embed_chunks, index_chunks, read_chunks
 from ragsweep.stages.store import Store
 from support.parts import Letters, corpus
 
@@ -130,6 +129,6 @@ def test_place_to_compute_that_does_not_exist_is_one_sentence(monkeypatch: pytes
         check_compute("rays")
     with pytest.raises(ConfigError, match="compute=ray: shards would wait for processors"):
         check_compute("ray", in_process=False)
-    monkeypatch.setattr("ragsweep.stages.ray_shards.find_spec", lambda name: None)
+    monkeypatch.setattr("ragsweep.stages.shards.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[ray\]'"):
         check_compute("ray")

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.audits import LongerContext
-from ragsweep.stats.context_length import length_keys, longer_context, rises_with
-from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.audits import LongerContext, length_keys, longer_context, rises_with
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from support.results import METRIC, changed, changed_table, one_metric
 from support.results import scored as scored_config
 

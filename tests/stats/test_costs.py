@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.costs import ConfigCosts
+from ragsweep.stats.compare_configs import ConfigCosts
 from support.results import METRIC, changed, noisy, one_metric
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ragsweep.report.answers import distractor_statements
+from ragsweep.stats.audits import distractor_loss
 from ragsweep.stats.conclude import conclude
-from ragsweep.stats.distractor_loss import distractor_loss
 from support.results import a_result
 
 

@@ -15,9 +15,8 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels, reason_uncorrected
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import Corrected, prediction_powered
-from ragsweep.stats.inference.score_matrix import score_matrix
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
 from support.matrices import matrix
 from support.results import record, table_rows

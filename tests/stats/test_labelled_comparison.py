@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import HumanLabel, Result
+from ragsweep.report.artifacts import differences_csv, verdict_document
 from ragsweep.report.conclusion_facts import result_facts, result_texts, verdict_facts
 from ragsweep.report.document import texts
 from ragsweep.report.verdict import limits
-from ragsweep.report.verdict_files import differences_csv, verdict_document
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.human_labels import correct_difference, match_labels
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair
 from support.results import changed, summarised

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.result_blocks import remedies
+from ragsweep.report.sweep_document import remedies
 from ragsweep.stats.latencies import BUSY, busy_sentence, latency_apart, slowness
 from support.results import changed, scored
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, pearsonr
 
-from ragsweep.stats.mini_set import agreements, choose_mini, estimate_mini, quotas
+from ragsweep.stats.items import agreements, choose_mini, estimate_mini, quotas
 from support.matrices import matrix, planted
 
 

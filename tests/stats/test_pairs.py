@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
+from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.paired_tests import holm
-from ragsweep.stats.pairs import Family, conclude_pair
 from support.results import METRIC, changed, changed_table, noisy, one_metric
 
 SIDES = ("shown better", "likely better", "likely worse", "shown worse")

@@ -12,9 +12,8 @@ from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.gate import Condition, Scope, run_checks
-from ragsweep.stats.inference.matrix import WEIGHT
+from ragsweep.stats.inference.matrix import WEIGHT, FilledCandidate, score_matrix
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.inference.score_matrix import FilledCandidate, score_matrix
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from support.results import changed, changed_table, scored
 

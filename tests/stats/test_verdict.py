@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import all_pairs, compare_with_baseline
 from ragsweep.stats.inference.estimates import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.shrinkage import posterior

@@ -11,11 +11,11 @@ from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
 from ragsweep.core.types import GoldenSet, Question, Scores
 from ragsweep.parts.metrics import ContextRecall
+from ragsweep.report.holdout import holdout_gap
 from ragsweep.stats.calibration import noise
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.context_effect import compare
-from ragsweep.stats.holdout_gap import holdout_gap
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.intervals import means_with_intervals, varying, weighted_quantile_interval
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.risk_coverage import curve

@@ -21,9 +21,8 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.command import Command, read_command
 from ragsweep.sweep.composing.composition_errors import compose
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.sweep_names import defining
-from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.running.session import Session
 from support.servers import forked
 

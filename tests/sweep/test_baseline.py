@@ -11,9 +11,8 @@ from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.settings import read_number
-from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep

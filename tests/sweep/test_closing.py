@@ -13,9 +13,9 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
+from ragsweep.report.holdout import holdout_gap
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
-from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep.concluding import summarise as closing
 from ragsweep.sweep.concluding.parent_run import describe, parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep

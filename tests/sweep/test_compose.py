@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.compose import CONFIG, Composer, hydra_initialized
-from ragsweep.sweep.composing.template import JobConfig, Template, to_plain
+from ragsweep.sweep.composing.job import JobConfig, Template, to_plain
 from ragsweep.sweep.running.loop import to_yaml
 
 LINES = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.sweep.composing.expansion import expand
-from ragsweep.sweep.running.launching import consecutive_batches
+from ragsweep.sweep.running.jobs import consecutive_batches
 
 
 def lines_of(jobs: list[Any]) -> list[str]:

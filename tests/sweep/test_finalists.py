@@ -16,11 +16,10 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison
 from ragsweep.sweep.composing.job import SUFFIX
-from ragsweep.sweep.concluding.finalists import choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
-from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary, choose, collect_finalists
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, changed, noisy, one_metric
 

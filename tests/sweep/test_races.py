@@ -20,8 +20,8 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.records.ledger import Ledger
+from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
-from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.races import BettingRace
 from support import nightly

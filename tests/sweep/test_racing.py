@@ -13,7 +13,7 @@ from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.racing.betting import Betting
-from ragsweep.sweep.racing.question_order import QuestionOrder, order_questions
+from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
 from support.matrices import matrices
 
 

@@ -17,7 +17,7 @@ from ragsweep.stages.graph import Plan
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer
-from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.composing.job import JobConfig
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.multirun import Multirun
 from ragsweep.sweep.running.session import open_session

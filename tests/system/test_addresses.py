@@ -29,8 +29,7 @@ from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
-from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
 from support import nightly

@@ -21,11 +21,11 @@ from pyarrow.lib import ArrowException
 
 from ragsweep.core.errors import SHOWN, RagsweepError
 from ragsweep.core.locks import myself
-from ragsweep.records.transport import Delivery, from_bytes, to_bytes
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import Remote
 from ragsweep.stages.shared_store import SharedStore
+from ragsweep.sweep.running.delivery import Delivery, from_bytes, to_bytes
 from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.sets.files import write_rows

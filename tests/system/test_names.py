@@ -17,8 +17,8 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.evaluation.question_table import ChunkNames, chunk_text
+from ragsweep.evaluation.trec_texts import write_run
 from ragsweep.golden.reading import Row
-from ragsweep.golden.trec import write_run
 from ragsweep.parts.tracking import files
 from ragsweep.records.ledger import Ledger
 from support.commands import user_environment

@@ -14,8 +14,7 @@ from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Chunks, Spans
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.stages.executor import Executor, Listener
-from ragsweep.stages.ray_shards import RayShards
-from ragsweep.stages.shards import Texts, index_chunks
+from ragsweep.stages.shards import RayShards, Texts, index_chunks
 from support.commands import RUN, user_environment
 from support.parts import corpus
 from support.servers.ray_nodes import QUIET, workers

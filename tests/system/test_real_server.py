@@ -18,7 +18,7 @@ from ragsweep.core.missing import THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 from support.commands import RUN, Finished, call, write_dataset
 from support.models import PROMPT, smollm2
 

@@ -17,8 +17,8 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.stats.inference.max_t import max_t_intervals
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.resampling import max_t_intervals
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.running.session import Session
 from support.commands import GOLDEN, call, evaluate, write_dataset

@@ -1,20 +1,31 @@
 """``ragsweep ablate``: the effect of each part of a config, and of each of its parameters."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+
 from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
-from ragsweep.commands.ablation_report import cases_document, changes_document
-from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, usual_metrics, write_document
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.report.document import Document, Section, Statement, Table, lines
+from ragsweep.report.numbers import amount, change_with_interval
+from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparable import changes_scores
+from ragsweep.report.verdict import pair_words
+from ragsweep.stats.choice import find_margin
+from ragsweep.stats.comparable import changes_scores, factors, shared_metrics
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.matrix import score_matrix, transform_amounts
+from ragsweep.stats.inference.shrinkage import posterior
+from ragsweep.stats.verdict import pair_verdict
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import Command, choices, compose_jobs, read_command
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
@@ -184,3 +195,53 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
     return base or (f"top_k={run.parameters['top_k']}",)  # a case must have an override
+
+
+def cases_document(ablation: Ablation) -> Document:
+    """Build the document that lists the factors to change and the omitted changes."""
+    return Document("ablate", [Section([lines(_cases(ablation))])])
+
+
+def _cases(ablation: Ablation) -> Iterator[Statement]:
+    changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
+    text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
+    yield Statement("ablate", text, {"changes": count, "factors": changed})
+    for change, why in ablation.impossible.items():
+        yield Statement("left out", f"{change}: {why}")
+    if ablation.idle:
+        yield Statement("left out", f"{', '.join(ablation.idle)}: would change no result")
+    if not ablation.same:
+        yield Statement(
+            "note",
+            "code, data or defaults have changed since the run: the changes are compared with the config's new result",
+        )
+
+
+def changes_document(results: Sequence[Result], metric: str | None) -> Document:
+    """Build the document of the changes' effects on a metric, the largest first; ``results[0]`` is the ablated config.
+
+    If ``metric`` is None, it is the objective.
+    """
+    if len(results) < 2:
+        none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
+        return Document("ablate", [Section([lines(none)])])
+    name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
+    matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit
+    found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
+    beliefs, margin = posterior(compared), find_margin(results[0].run.config, matrix, unit)
+    mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
+    weighted = f", {note}" if (note := weighted_note(results[0])) else ""
+    text = (
+        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} "
+        f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"
+    )
+    rows = []
+    for n in np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable").tolist():
+        if n:
+            words = pair_words(pair_verdict(found, n, beliefs, margin), unit, found.ratios)
+            change = ", ".join(map(str, factors(results[0], results[n]))) or results[n].name
+            estimate, low, high = (float(one[n]) for one in (found.estimate, found.low, found.high))
+            rows.append([words, change, change_with_interval(estimate, low, high, unit, found.ratios)])
+    head = Statement("ablate", text, {"questions": len(matrix.questions), "changes": len(results) - 1})
+    table = Table(("verdict", "change", "difference"), rows, headed=False)
+    return Document("ablate", [Section([lines(head), table])])

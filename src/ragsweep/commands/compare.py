@@ -17,7 +17,7 @@ from ragsweep.commands.command_line import (
     print_document,
     usual_metrics,
 )
-from ragsweep.commands.comparison import find_family
+from ragsweep.commands.comparison import PairRows, find_family, pair_rows, pair_warnings
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
@@ -25,12 +25,10 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
-from ragsweep.report.pair_rows import PairRows, pair_rows, pair_warnings
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, check_whole, shared_metrics
-from ragsweep.stats.conclusion import PairConclusion
+from ragsweep.stats.conclusion import Family, PairConclusion, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
-from ragsweep.stats.pairs import Family, conclude_pair
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 from ragsweep.sweep.running.retrieved import judged_contexts

@@ -1,13 +1,19 @@
-"""Find the sweep that contains two recorded configs, and its verdict on them."""
+"""The comparison of two recorded configs: the sweep that contains them, verdicts, and rows of data."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval
+from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
-from ragsweep.stats.conclusion import PairComparison
-from ragsweep.stats.pairs import Family
+from ragsweep.stats.conclusion import Family, PairComparison, PairConclusion, PairMetric
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 
@@ -51,3 +57,138 @@ def _given(result: Result, given: Sequence[Result]) -> Result:
     """Return the result in ``given`` with the same config as ``result``, else ``result``."""
     what = (result.run.signature, result.run.overrides)
     return next((one for one in given if (one.run.signature, one.run.overrides) == what), result)
+
+
+class PairRows(NamedTuple):
+    """The comparison of a pair as rows; a difference is candidate minus baseline, in the metric's unit."""
+
+    metrics: list[Row]
+    slices: list[Row]  # one per metric and value of a label
+    questions: list[Row]  # one per metric and question whose score differs; for each metric, most helped first
+
+
+def pair_rows(conclusion: PairConclusion) -> PairRows:
+    """Return the rows of a pair's conclusion."""
+    metrics = [
+        {**row, **_corrected(one, row)} if conclusion.labelled else row
+        for one in conclusion.metrics
+        for row in [_metric_row(one)]
+    ]
+    slices = [row for one in conclusion.metrics for row in _slice_rows(one)]
+    return PairRows(metrics, slices, [row for one in conclusion.metrics for row in _question_rows(one)])
+
+
+def pair_warnings(conclusion: PairConclusion) -> list[str]:
+    """List the reasons why a difference may not be due to one factor."""
+    before, after = conclusion.results
+    warnings, count = list[str](), len(conclusion.factors)
+    if count > 1:
+        warnings.append(f"they differ in {count} factors: the effect of each is not identified")
+    if not count:
+        same = before.run.signature == after.run.signature
+        kind = "both are one and the same config" if same else "the configs differ in no parameter"
+        warnings.append(f"{kind}: a difference is due to chance, or to something that is not a parameter")
+    if conclusion.redefined:
+        warnings.append(f"not measured in the same way in both: {', '.join(conclusion.redefined)}")
+    return warnings
+
+
+def _metric_row(one: PairMetric) -> Row:
+    """Return a metric's means, difference, verdict in words, and tests."""
+    pair, matrix = one.comparison, one.matrix
+    found, other = pair.found, pair.rows[1]
+    baseline, candidate = matrix.better
+    helped, hurt = int((candidate > baseline).sum()), int((candidate < baseline).sum())
+    means = matrix.values.mean(axis=1).tolist() if matrix.questions else [math.nan] * 2
+    note = found.notes[other] or _disagreement(found, other, means[1] - means[0])
+    return {
+        "metric": matrix.metric,
+        "baseline": means[0],
+        "candidate": means[1],
+        "difference": means[1] - means[0],
+        **_ends(found.estimate[other], found.low[other], found.high[other], found.ratios),
+        "verdict": pair_words(pair.verdict, one.unit, found.ratios),
+        "probability_better": pair.verdict.probability,
+        "compared_among": len(pair.matrix.configs),
+        "p_wilcoxon": float(found.wilcoxon[other]),
+        "p_randomisation": float(found.randomisation[other]),
+        "p_holm": one.p_holm,
+        "effect_size": float(found.effect[other]),
+        "helped": helped,
+        "hurt": hurt,
+        "alike": len(matrix.questions) - helped - hurt,
+        "questions": len(matrix.questions),
+        "scored": matrix.asked,
+        "coverage": matrix.coverage,
+        "higher_is_better": matrix.higher_is_better,
+        "note": "; ".join(filter(None, (note, matrix.declined_note))),
+        "unit": one.unit,
+    }
+
+
+def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
+    """Return the intervals of the difference and of the ratio.
+
+    With ``ratios``, the difference has no interval (NaN); otherwise, there is no ratio (None).
+    """
+    ends = [float(low), float(high)]
+    ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
+    shown = [math.nan] * 2 if ratios else ends
+    return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
+
+
+def _disagreement(found: Differences, row: int, difference: float) -> str:
+    """Return a note if a shown ratio and the difference of the means have opposite directions; else ""."""
+    if found.ratios and (found.better[row] or found.worse[row]) and difference * found.estimate[row] < 0:
+        return "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
+    return ""
+
+
+def _corrected(one: PairMetric, row: Row) -> Row:
+    """Return a metric's difference as corrected by labels, and the verdict on it.
+
+    Without a correction the corrected difference is NaN, and the verdict remains as judged.
+    """
+    judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
+    if one.correction is None:
+        return {**judged, **nothing, "labels": 0}
+    found, kind, notes = one.correction
+    ends = dict(zip(_CORRECTED, (found.value, found.low, found.high), strict=True))
+    note = "; ".join(filter(None, (row["note"], *notes)))
+    return {"verdict": kind, **judged, **ends, "labels": found.labels, "note": note}
+
+
+_CORRECTED = ("corrected", "corrected_low", "corrected_high")
+
+
+def _slice_rows(one: PairMetric) -> Iterator[Row]:
+    """Yield the difference on each slice."""
+    for part, difference in one.slices:
+        yield {
+            "metric": one.matrix.metric,
+            "label": part.label,
+            "value": part.value,
+            "questions": part.questions,
+            "small": part.small,
+            "difference": difference,
+            **_ends(part.estimate[1], part.low[1], part.high[1], one.comparison.found.ratios),
+            "p_holm": float(part.p_holm[1]),
+            "verdict": shown_kind(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
+            "note": part.doubt(1),
+            "unit": one.unit,
+        }
+
+
+def _question_rows(one: PairMetric) -> Iterator[Row]:
+    """Yield the questions whose score differs, most helped first."""
+    matrix, (baseline, candidate) = one.matrix, one.matrix.scores
+    gain = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0)
+    for n in np.argsort(-gain, kind="stable").tolist():
+        if gain[n]:
+            yield {
+                "metric": matrix.metric,
+                "question_id": matrix.questions[n],
+                "baseline": float(baseline[n]),
+                "candidate": float(candidate[n]),
+                "difference": float(candidate[n] - baseline[n]),
+            }

@@ -32,7 +32,7 @@ from ragsweep.stats.gate import (
     Scope,
 )
 from ragsweep.stats.human_labels import RunLabels
-from ragsweep.stats.inference.score_matrix import score_matrix, with_worst_cases
+from ragsweep.stats.inference.matrix import score_matrix, with_worst_cases
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 

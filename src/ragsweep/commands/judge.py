@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
-from ragsweep.commands.judge_noise import noise_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
-from ragsweep.stats.calibration import Interval
+from ragsweep.stats.calibration import Calibration, Interval, Noise, count_reasons, measure, noise
+from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import match_labels
-from ragsweep.stats.inference.matrix import WEIGHT, Matrix
-from ragsweep.stats.inference.score_matrix import clusters_of, missing_reason
-from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
+from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 FEW = 30  # with fewer labels of right, or of wrong, answers the report advises more
@@ -162,3 +160,54 @@ def _shown(interval: Interval) -> str:
         return "-"
     bounds = "" if math.isnan(interval.low) else f" [{interval.low:.3f}, {interval.high:.3f}]"
     return f"{interval.value:.3f}{bounds}"
+
+
+_JUDGED = "ragas_"
+_REPLICATE = "judge.replicate"
+
+
+def noise_document(options: argparse.Namespace) -> Document:
+    """Build the document of a judge's noise in the chosen metrics, else in all ``ragas_*`` metrics that both runs have.
+
+    Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
+    """
+    first, second = (find_run(options.path, run).result for run in options.runs)
+    scores, others = scores_by_question(first), scores_by_question(second)
+    shared = [name for name in scores if name in others]
+    for name in options.metric or ():
+        if name not in shared:
+            way = nearest(name, shared) or "; run both configs again with the same metrics"
+            raise InputError(f'the runs do not both have the metric "{name}"{way}')
+    metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
+    if not metrics:
+        named = f"name others with --metric{nearest(_JUDGED, shared)}"
+        way = named if shared else "run both configs again with the same metrics"
+        raise InputError(f"the runs share no metric {_JUDGED}*; {way}")
+    floors, weights = {}, dict(zip(first.questions["question_id"], first.questions.get(WEIGHT, ()), strict=False))
+    for name in metrics:
+        both = [question for question in scores[name] if question in others[name]]
+        one, other = ([values[name][question] for question in both] for values in (scores, others))
+        floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
+    differing = [name for name in differing_parameters(first.run, second.run) if name != _REPLICATE]
+    digests = [(result.run.dataset.golden_digest, result.run.dataset.corpus_digest) for result in (first, second)]
+    if digests[0] != digests[1]:
+        differing.append("dataset")
+    statements = []
+    if differing:
+        text = f"the runs differ in more than chance: {', '.join(differing)}"
+        statements.append(Statement("warning", text, {"differing": differing}))
+    elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
+        same = "both have the same judge.replicate, so their stored verdicts are identical; change it in one run"
+        statements.append(Statement("warning", same))
+    statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
+    facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}
+    return Document("Noise of the judge", [Section([lines(statements)])], facts)
+
+
+def _noise_text(found: Noise) -> str:
+    if math.isnan(found.spread):
+        return f"both runs judged {counted(found.n, 'question')}; two are needed"
+    return (
+        f"{found.spread:.3f} per question (standard deviation of the difference), {percentage(found.changed)} of"
+        f" {found.n} questions changed; means that differ by less than {found.of_the_mean:.3f} are indistinguishable"
+    )

@@ -9,14 +9,13 @@ from ragsweep.core.results import COMPLETE, Failure, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import number
-from ragsweep.report.result_blocks import failure_lines, heading
+from ragsweep.report.sweep_document import failure_lines, heading
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.past_sweeps import best_of
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
-from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.summarise import best_of, summarise_sweep
 
 MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from ragsweep.commands.command_line import usual_metrics
+from ragsweep.commands.comparison import PairRows, pair_rows
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
-from ragsweep.report.pair_rows import PairRows, pair_rows
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.conclusion import PairConclusion
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
+from ragsweep.stats.inference.matrix import score_matrix, with_worst_cases
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
-from ragsweep.stats.inference.score_matrix import score_matrix, with_worst_cases
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"

@@ -11,15 +11,25 @@ from ragsweep.commands.power_report import GoldenSetPlan, PowerFindings, plan_do
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
-from ragsweep.stats import detectable_rows
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.detectable_rows import Planned, comparison_level, detectable_row, paired, plan_rows, worth_finding
+from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.matrix import WEIGHT
-from ragsweep.stats.inference.planning import MEASURED, Design, check_design, find_variation, pilot_variation
+from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.planning import (
+    MEASURED,
+    Design,
+    Planned,
+    check_design,
+    comparison_level,
+    detectable_row,
+    find_variation,
+    paired,
+    pilot_variation,
+    plan_rows,
+    worth_finding,
+)
 from ragsweep.stats.inference.power import noise_floor
-from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
 REPEATED = (".replicate", ".seed")
@@ -120,7 +130,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _from_measured(options: argparse.Namespace) -> list[Planned]:
     found = dict(find_variation(metric) for metric in options.metric or MEASURED)
-    return [Planned(metric, variation, options.effect or detectable_rows.EFFECT) for metric, variation in found.items()]
+    return [Planned(metric, variation, options.effect or planning.EFFECT) for metric, variation in found.items()]
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:

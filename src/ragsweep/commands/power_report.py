@@ -10,9 +10,8 @@ from ragsweep.report.document import Document, Section, Statement, Table, lines,
 from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.calibration import Noise
-from ragsweep.stats.detectable_rows import CORRELATION, Planned
 from ragsweep.stats.inference.estimates import LEVEL, POWER
-from ragsweep.stats.inference.planning import Design, detectable, independent_questions
+from ragsweep.stats.inference.planning import CORRELATION, Design, Planned, detectable, independent_questions
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 
 FORMAT = "ragsweep.power/1"

@@ -11,13 +11,12 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.numbers import spelled
 from ragsweep.report.page.history import history_document
-from ragsweep.report.page_texts import RecordedSweep
+from ragsweep.report.sweep_report import RecordedSweep
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.parent_run import describe, sweep_page
-from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
-from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.summarise import recorded_sweeps, summarise_sweep
 from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the

@@ -12,11 +12,10 @@ from ragsweep.core.results import Result, Summaries
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
-from ragsweep.report.definitions import define
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, paragraphs
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.result_blocks import details, heading, remedies
+from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import verdict_word

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import islice
 
 from ragsweep.core.words import SOFT_HYPHEN, pattern, without_soft_hyphens, words
-from ragsweep.golden.rendered import Derived, Piece, derive, render
+from ragsweep.golden.markdown import Derived, Piece, derive, render
 
 Span = tuple[int, int]
 

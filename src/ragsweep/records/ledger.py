@@ -15,7 +15,6 @@ from ragsweep.core.results import Failure, Result, Summary
 from ragsweep.golden.partition import TUNE
 from ragsweep.records.checksums import COLUMNS, changing, read_whole
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, ClaimKey, Claims
-from ragsweep.records.holdout_views import count_views, record_view
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.names import Names
 from ragsweep.records.record_format import decode_summary, encode
@@ -27,9 +26,11 @@ from ragsweep.records.record_rows import (
     RUNNING,
     Record,
     Sweep,
+    count_views,
     read_encoded,
     read_record,
     read_sweep,
+    record_view,
 )
 
 __all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]

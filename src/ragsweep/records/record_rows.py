@@ -1,14 +1,18 @@
-"""Sweeps and records, as rows of the ledger."""
+"""The rows of the ledger: sweeps, records, and the uses of a golden set's holdout."""
 
 import json
+import math
 import sqlite3
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import Failure, Result
-from ragsweep.records.claims import job_tag
+from ragsweep.core.results import DatasetFacts, Failure, Result
+from ragsweep.golden.partition import HOLDOUT
+from ragsweep.records.checksums import changing, read_whole
+from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.records.record_format import Encoded, decode, decode_shared
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
@@ -92,3 +96,36 @@ def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
         if encoded.digest() == row["digest"]:
             return encoded
     raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) does not match its digest")
+
+
+def count_views(connection: sqlite3.Connection, golden: str) -> int:
+    """Return the average number of uses of a golden set's holdout questions, rounded up.
+
+    `record_view` defines one use. A use of another golden set's holdout counts as the share of this set's holdout
+    questions that the other holdout contains: a set that grew by one question keeps nearly all uses.
+    """
+    holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
+    questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
+    for viewed, *_ in read_whole(connection, "holdout_views"):
+        common = questions & set(json.loads(holdouts.get(viewed, "[]")))
+        total += 1.0 if viewed == golden else len(common) / max(len(questions), 1)
+    return math.ceil(total - 1e-9)
+
+
+def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
+    """Record the holdout's questions and, if the result is on the holdout, a use of the holdout.
+
+    A sweep counts as one use, and a single config as one each time that it is evaluated. A search counts as one use
+    when it evaluates finalists, and as another whenever it does so again after further trials.
+    """
+    golden = facts.undivided
+    if facts.held:
+        with changing(connection, "holdouts", "golden = ?", golden):
+            connection.execute("INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (golden, json.dumps(facts.held)))
+    if facts.partition == HOLDOUT:
+        viewer = sweep or f"record {record}"
+        if sweep is not None and kind != CONFIG:
+            trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
+            viewer = f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"
+        with changing(connection, "holdout_views", "golden = ? AND viewer = ?", golden, viewer):
+            connection.execute("INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (golden, viewer, time.time()))

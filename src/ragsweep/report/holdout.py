@@ -1,12 +1,80 @@
-"""Sentences on the use of the holdout, and on leads that shrink there."""
+"""How much of a lead on the tune questions remains on the holdout, and how often the holdout was used."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from ragsweep.core.results import Result, Run, Summaries
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import signed
-from ragsweep.stats.holdout_gap import Gap
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.resampling import cluster_scores
+
+NORMAL = 1.96
+
+
+class Gap(NamedTuple):
+    """The lead of one config over another on the tune questions and on the holdout; positive means better.
+
+    ``change`` is the lead on the holdout minus the lead on tune; ``low`` and ``high`` are the ends of its 95 % interval
+    (normal, with clustered errors). Leads are compared rather than means, because one side may have harder questions.
+    """
+
+    config: str
+    over: str
+    metric: str
+    tune: float
+    holdout: float
+    change: float
+    low: float
+    high: float
+
+
+def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
+    """Return how far the config that is best on tune leads the first config of the holdout, on both sets of questions.
+
+    Configs are matched by all parameters except ``partition``. Only configs measured on both sides count; the best of
+    them on tune is the config that the search would have chosen. None if the best config is the first one itself, if
+    the first config was not measured on tune, or if either side has fewer than ten effective clusters.
+    """
+    tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
+    pairs = [
+        (tuned_by_identity.get(_identity(result.run)), result)
+        for result in results
+        if _usable(result.summaries, metric)
+    ]
+    both = [(before, after) for before, after in pairs if before is not None]
+    if not both or pairs[0][0] is None:
+        return None
+    sign = -1.0 if both[0][1].summaries.metrics[metric].higher_is_better is False else 1.0
+    best = max(both, key=lambda pair: sign * pair[0].summaries.metrics[metric].value)
+    if best is both[0]:
+        return None
+    (before, first), (after, second) = (_lead(base, other, metric) for base, other in zip(both[0], best, strict=True))
+    half = NORMAL * math.hypot(first, second)
+    if not math.isfinite(half):
+        return None
+    change = after - before
+    return Gap(best[1].name, both[0][1].name, metric, before, after, change, change - half, change + half)
+
+
+def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
+    """Return the lead of ``other`` over ``base`` and its standard error, which is NaN with too few clusters."""
+    matrix = score_matrix([base, other], metric)
+    found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters, matrix.weights)
+    return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan
+
+
+def _identity(run: Run) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in run.parameters.items() if name != "partition")
+
+
+def _usable(summaries: Summaries, metric: str) -> bool:
+    found = summaries.metrics.get(metric)
+    return found is not None and math.isfinite(found.value) and found.higher_is_better is not None
+
 
 SHORT_LIST = 10
 """Maximum number of configs on the holdout without a warning: choosing among more is a search."""

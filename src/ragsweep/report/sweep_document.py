@@ -1,21 +1,27 @@
-"""The documents of a sweep: its table and its conclusions."""
+"""The documents of a sweep and of a single config, with the blocks that they share."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from ragsweep.core.results import objectives
-from ragsweep.report.answers import distractor_statements
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.plurals import counted
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, Summaries, objectives, shown_metrics
+from ragsweep.core.trust import find_class
+from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
+from ragsweep.report.answers import answer_lines, distractor_statements
 from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.evidence_losses import degraded_statements
 from ragsweep.report.holdout import holdout_use
-from ragsweep.report.result_blocks import details, failure_lines, heading, remedies
+from ragsweep.report.naming import rounded
+from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import slice_table, sweep_table, swept
-from ragsweep.report.tables import headline
+from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
+from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note
 from ragsweep.report.verdict import limits
 from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend of the table's numbers."""
@@ -78,3 +84,123 @@ def description_document(report: SweepReport) -> Document:
     shown, found = report.shown, report.conclusion
     table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
     return Document(report.title, [Section([conclusion_statements(report), Table(table.header, table.rows)])])
+
+
+def heading(what: str, dataset: DatasetFacts) -> Statements:
+    """State what was evaluated, on which questions, and the notes on them."""
+    data = {"questions": dataset.questions, "with_evidence": dataset.with_evidence}
+    questions = Statement("", f"{dataset.name}: {evidence_note(dataset)}", data)
+    texts = [Statement("", what), questions, *(Statement("", note) for note in dataset.notes)]
+    return Statements(texts, "heading")
+
+
+def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
+    """Describe answers, the effect of context, and targets; for a single config, also the effect of reranking."""
+    reranking = []
+    if len(results) == 1 and (facts := results[0].summaries.reranking):
+        reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]
+    return [lines(reranking), notes(answer_lines(results), target_lines(results))]
+
+
+def failure_lines(failures: Sequence[Failure]) -> Statements:
+    """List the failed configs with their reasons."""
+    return lines(Statement("failed", f"{rounded(failure.name)} · {failure.error}") for failure in failures)
+
+
+def remedies(results: Sequence[Result]) -> Statements:
+    """Describe problems of the results or their data, with their remedies."""
+    return paragraphs("FIX", (Statement("", text) for text in _fixes(results)))
+
+
+def _fixes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield problems of a sweep or its data, with their remedies."""
+    for result in results:
+        if result.run.state == PARTIAL:
+            yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
+    for warning in dict.fromkeys(warning for result in results for warning in result.run.warnings):
+        yield f"{warning[:1].upper()}{warning[1:]}."
+    shown = dict.fromkeys(
+        name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")
+    )
+    if shown and (busy := busy_sentence(results, next(iter(shown)))):
+        yield f"{busy}; rerun=true measures it again."
+
+
+def result_document(result: Result, headline: Sequence[str]) -> Document:
+    """Build the document of a single config: each headline metric with its interval, and by slice if configured."""
+    metrics = Table(
+        [f">{name}" for name in headline], [[cell(result.summaries.metrics.get(name)) for name in headline]]
+    )
+    blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]
+    if label := result.run.config.get("by"):
+        slices = label_table(result, label, headline)
+        blocks.append(Table(slices.header, slices.rows))
+    return Document(result.name, [Section([*blocks, *details([result], headline), remedies([result])])])
+
+
+CONVENTIONS = "conventions, not laws: set your own (targets.METRIC.threshold=...), or targets=none"
+MOST_LINES = 4
+MOST_NAMED = 3
+
+
+def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
+    """Yield how many targets the configs meet, and which they miss; nothing without targets.
+
+    For a single config, each missed or uncertain target has its own statement, with numbers and advice.
+    """
+    results = [result for result in results if count_met(result.summaries.targets)[1]]
+    if not results:
+        return
+    if len(results) == 1:
+        yield Statement("targets", f"{_met(results[0].summaries)} · {CONVENTIONS}", _counts(results[0].summaries))
+        for target in results[0].summaries.targets:
+            if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
+                unsure = "" if target.sure else ", but its interval lies on both sides of the target"
+                action = f": {target.action}" if target.action else ""
+                ideal = "" if target.ideal is None else f", ideal {number(target.ideal)}"
+                numbers = f"{number(target.value)}, target {number(target.threshold)}{ideal}"
+                text = f"{target.verdict:<4} {target.metric} {numbers} ({target.band}{unsure}){action}"
+                yield Statement("", text, vars(target))
+        return
+    same: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        missed = [target.metric for target in result.summaries.targets if target.verdict not in (PASS, NOT_JUDGED)]
+        same.setdefault((_met(result.summaries), *missed), []).append(result)
+    ordered = sorted(same.items(), key=lambda item: -count_met(item[1][0].summaries.targets)[0])
+    yield Statement("targets", CONVENTIONS)
+    for (met, *missed), group in ordered[:MOST_LINES]:
+        more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+        configs = f"all {len(group)} configs" if len(group) == len(results) else f"{rounded(group[0].name)}{more}"
+        rest = f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
+        text = f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
+        yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0].summaries)})
+    if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
+        text = f"and {counted(hidden, 'more config')} with no more targets met; see results.json"
+        yield Statement("", text, {"hidden": hidden})
+
+
+def _counts(summaries: Summaries) -> dict[str, int]:
+    names = ("met", "targets", "ideals_reached", "ideals")
+    return dict(zip(names, (*count_met(summaries.targets), *count_ideals(summaries.targets)), strict=True))
+
+
+def _met(summaries: Summaries) -> str:
+    form = "{met} of {targets} met" + (", {ideals_reached} of {ideals} ideals" if _counts(summaries)["ideals"] else "")
+    return form.format(**_counts(summaries))
+
+
+def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
+    """Map each of the named metrics to the first paragraph of its class's docstring.
+
+    A metric is omitted if no config has it, or if its class cannot be imported or has no docstring.
+    """
+    nodes = {key: node for one in reversed(results) for key, node in one.run.config.get("metrics", {}).items()}
+    found: dict[str, str] = {}
+    for key, node in nodes.items():
+        try:
+            made = find_class(node["_target_"], f"metrics.{key}")
+        except ConfigError:
+            continue
+        sentence = (made.__doc__ or "").partition("\n\n")[0]
+        found[vars(made).get("name", key)] = " ".join(sentence.replace("``", "").split())
+    return {name: found[name] for name in names if found.get(name)}

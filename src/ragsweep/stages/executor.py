@@ -9,10 +9,9 @@ from typing import Any
 from ragsweep.core.identity import Node, Rows
 from ragsweep.core.missing import MALFORMED
 from ragsweep.services.errors import CallFailed, quote
-from ragsweep.stages.computation import Computation
 from ragsweep.stages.graph import SOURCE, walk
-from ragsweep.stages.ray_shards import RayShards
-from ragsweep.stages.rows import RowTable, RowTables, size_of
+from ragsweep.stages.rows import Computation, RowTable, RowTables, size_of
+from ragsweep.stages.shards import RayShards
 from ragsweep.stages.store import Store
 from ragsweep.stages.stored_replies import StoredReplies
 

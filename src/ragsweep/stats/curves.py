@@ -11,9 +11,9 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
-from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.max_t import max_t_intervals
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.differences import all_pairs
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.resampling import max_t_intervals
 
 FEWEST = 3
 """Minimum number of values of a curve."""

@@ -13,8 +13,7 @@ from ragsweep.stats.audits import BetterLeg, DegradedSlices, FusionAudit, LegCom
 from ragsweep.stats.comparable import labels_of
 from ragsweep.stats.evidence_traces import Traces, read_traces
 from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.slices import by_slice
 
 Doubles = NDArray[np.float64]

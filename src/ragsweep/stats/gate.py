@@ -22,10 +22,9 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import FilledCandidate, Matrix, score_matrix
 from ragsweep.stats.inference.noninferiority import correct_gate
 from ragsweep.stats.inference.power import estimate_power, questions_needed
-from ragsweep.stats.inference.score_matrix import FilledCandidate, score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 

@@ -16,7 +16,7 @@ from ragsweep.evaluation.experiment import Experiment, dtype_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.graph import Charge, Plan, plan, walk
-from ragsweep.stages.ray_shards import check_compute
+from ragsweep.stages.shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep.composing.compose import main_config
 from ragsweep.sweep.composing.search_settings import trial_names

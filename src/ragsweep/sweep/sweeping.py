@@ -18,7 +18,7 @@ from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, Record, Sweep
 from ragsweep.report.document import paragraphs
 from ragsweep.report.holdout import holdout_use
-from ragsweep.report.result_blocks import result_document
+from ragsweep.report.sweep_document import result_document
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.terminal import show, show_block

@@ -7,8 +7,7 @@ import pytest
 
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
-from ragsweep.testing.contract import Contract
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import Contract, collect
 
 CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
 SHIPS = Passage("ships:0-50", "Ships carry goods across the sea; {braces} and \U0001f680 \u00e9 are text.")

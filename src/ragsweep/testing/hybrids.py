@@ -6,8 +6,7 @@ import numpy as np
 
 from ragsweep.core.types import NO_CHUNK, HybridRetriever, Rankings
 from ragsweep.parts.ranking import arrange
-from ragsweep.testing.contract import Contract
-from ragsweep.testing.rankings import assert_equal, assert_lawful
+from ragsweep.testing.contract import Contract, assert_equal, assert_lawful
 
 CHUNKS = 40
 

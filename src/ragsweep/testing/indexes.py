@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.types import Arrays, Floats, Rankings, VectorIndex
-from ragsweep.testing.rankings import RankingContract, assert_equal, assert_lawful
+from ragsweep.testing.contract import RankingContract, assert_equal, assert_lawful
 
 
 class VectorIndexContract(RankingContract):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from ragsweep.core.types import Arrays, CountingRetriever, Rankings, TextRetriever
-from ragsweep.testing.rankings import RankingContract, assert_equal, assert_lawful, store_and_load
+from ragsweep.testing.contract import RankingContract, assert_equal, assert_lawful, store_and_load
 
 TEXTS = (
     "The cat sat on the mat.",

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from ragsweep.core.types import Passage, Request, System, Turn
-from ragsweep.testing.contract import Contract
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import Contract, collect
 
 REQUESTS = (
     Request("How do I define a decorator?"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Evidence
-from ragsweep.golden.sections import headings
+from ragsweep.golden.markdown import headings
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Draft, Sources, chance
 from ragsweep_golden.evidence.passages import lexical_overlap

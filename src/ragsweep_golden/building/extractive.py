@@ -8,13 +8,11 @@ from itertools import combinations
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.golden.rendered import Derived, render
-from ragsweep.golden.sections import Heading, headings
+from ragsweep.golden.markdown import Derived, Heading, headings, render
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
 from ragsweep_golden.building.drafts import Candidate, Draft, Sentence
-from ragsweep_golden.building.rules import RULES
-from ragsweep_golden.building.section_questions import ask_for_sections
+from ragsweep_golden.building.rules import RULES, ask_for_sections
 from ragsweep_golden.building.standalone import is_about, stands_alone
 from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in, words_inside
 from ragsweep_golden.evidence.passages import is_verbatim

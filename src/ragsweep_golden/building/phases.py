@@ -5,12 +5,16 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.golden.golden_format import REJECTED
 from ragsweep_golden.building.asking import ModelAsker
 from ragsweep_golden.building.drafts import Draft, Sources, Stratum, WantedSet, read_draft
 from ragsweep_golden.building.enrichment import enrich
@@ -20,9 +24,9 @@ from ragsweep_golden.building.selection import select
 from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.building.strata import documents_by_language, find_strata
 from ragsweep_golden.building.unanswerable import draft_unanswerable
-from ragsweep_golden.building.validation import validate
+from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.subject import Embed
-from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, is_rejected, value
+from ragsweep_golden.sets.entries import METHODS, SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, is_rejected, value
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
@@ -135,8 +139,8 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
     """
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
-    for language, numbers in documents.items():
-        sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
+    for language, indices in documents.items():
+        sentences = read_sentences(sources.corpus, sources.spans, indices, language)
         by_rule += draft_by_rule(sources.corpus, sentences, language, wanted.mix)
     return _distinct(
         one
@@ -167,8 +171,8 @@ def ask_unanswerable(
 ) -> list[Draft]:
     """Make questions of the six unanswerable types: by the model, if there is one, then by rule."""
     found = asker.unanswerable(sources, wanted) if asker else []
-    for language, numbers in documents.items():
-        sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
+    for language, indices in documents.items():
+        sentences = read_sentences(sources.corpus, sources.spans, indices, language)
         by_rule = [one for one in made if one.language == language and one.generator == "rule"]
         found += draft_unanswerable(by_rule, sentences, Exhaustive(sources.passages, language), language, wanted.seed)
     return _distinct(found)
@@ -186,3 +190,39 @@ def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embe
     """Validate the answers of ``made`` by the chunks of their evidence; accept any of ``others`` that has no status."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]
+
+
+COMPARED = 512  # characters at the start of the passage that are compared with the answer by similarity
+
+
+def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
+    """Validate or reject answerable drafts by ``passages``, the text of each draft's chunks.
+
+    The methods are verbatim, keywords and, with ``embed``, similarity; the first that succeeds is recorded. An answer
+    that is not verbatim and has a number that its evidence lacks is rejected without further tests.
+    """
+    checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
+    left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]
+    if embed is None or not left:
+        return checked
+    answers = embed([drafts[n].answer for n in left])
+    heads = embed([passages[n][:COMPARED] for n in left])
+    for n, cosine in zip(left, np.einsum("ij,ij->i", answers, heads).tolist(), strict=True):
+        if cosine >= METHODS["similarity"]:
+            checked[n] = drafts[n].validated(VALIDATED, "similarity", cosine)
+        else:
+            checked[n] = replace(checked[n], reason=f"{checked[n].reason}, similarity {cosine:.2f}")
+    return checked
+
+
+def _by_words(draft: Draft, passage: str) -> Draft:
+    if is_verbatim(draft.answer, passage):
+        return draft.validated(VALIDATED, "verbatim", 1.0)
+    if invented := numbers(draft.answer) - numbers(draft.explanation or passage):
+        reason = f"the quoted evidence does not have {', '.join(sorted(invented))}"
+        return draft.validated(REJECTED, "verbatim", 0.0, reason)
+    coverage = keyword_coverage(draft.answer, passage, draft.language)
+    if coverage >= METHODS["keywords"]:
+        return draft.validated(VALIDATED, "keywords", coverage)
+    reason = f"the answer is not verbatim, {coverage:.0%} of its words are in the passage"
+    return draft.validated(REJECTED, "keywords", coverage, reason)

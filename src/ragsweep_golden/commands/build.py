@@ -19,15 +19,13 @@ from ragsweep_golden.building.asking import ModelAsker
 from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseDone, PhaseFiles, build_set
 from ragsweep_golden.building.selection import FAILS
 from ragsweep_golden.building.settings import BuildSettings, read_settings
-from ragsweep_golden.commands.gates import read_rules
-from ragsweep_golden.commands.gates_report import gates_blocks, gates_facts
+from ragsweep_golden.commands.gates import gates_blocks, gates_facts, read_rules
 from ragsweep_golden.commands.inputs import Inputs, Model, next_step, user_name
 from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
 from ragsweep_golden.gates.subject import Embed, Subject
-from ragsweep_golden.sets.changelog import record_change
-from ragsweep_golden.sets.files import write_report, write_rows
+from ragsweep_golden.sets.files import record_change, write_report, write_rows
 
 _ABOUT = """Build a golden set from a corpus in six phases; an interrupted command resumes at its last phase.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""

@@ -13,8 +13,8 @@ from ragsweep.golden.golden_set import find_faults
 from ragsweep.report.document import Statement, lines
 from ragsweep_golden.commands.inputs import read_inputs, words_parser
 from ragsweep_golden.gates.mix import compare_mix, read_quotas
-from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
 from ragsweep_golden.sets.entries import as_entry
+from ragsweep_golden.sets.files import describe_changes, describe_version, read_changes, read_state, version_facts
 
 _ABOUT = """List all faults for which an evaluation rejects a golden file, and evidence without text, in file order,
 with the nearest passage to an anchor that is not found. For a file without faults, print its version, its digest and

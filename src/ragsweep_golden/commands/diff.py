@@ -7,7 +7,7 @@ from typing import Any
 from ragsweep.commands.command_line import Parser, print_document
 from ragsweep.core.errors import Faults
 from ragsweep.report.document import Document, Section, Statement, Table, lines
-from ragsweep_golden.sets.changelog import compare, describe_version, read_state, version_facts
+from ragsweep_golden.sets.files import compare, describe_version, read_state, version_facts
 
 _ABOUT = """Compare two golden files by question id. A question with a different id and the same text is renamed."""
 

@@ -9,10 +9,8 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks
 from ragsweep.report.document import Statement, paragraphs
 from ragsweep_golden.commands.inputs import Given, Inputs, read_inputs, words_parser
-from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec
-from ragsweep_golden.exchange.exporting import RECORDS, export_records, export_table
-from ragsweep_golden.exchange.fields import Exported
-from ragsweep_golden.exchange.triplets import export_triplets
+from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec, export_triplets
+from ragsweep_golden.exchange.exporting import RECORDS, Exported, export_records, export_table
 from ragsweep_golden.sets.entries import is_rejected
 from ragsweep_golden.sets.files import write_whole
 

@@ -1,26 +1,182 @@
-"""``ragsweep golden harvest``: add the questions of production logs to a golden file."""
+"""``ragsweep golden harvest``: add the new questions of production logs, with evidence proposed by BM25."""
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ragsweep.commands.command_line import print_blocks
 from ragsweep.commands.documents import show_notes
 from ragsweep.commands.served import MODEL, SINCE, describe_skipped, read_since, read_traces
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
-from ragsweep.core.types import Chunks
+from ragsweep.core.types import Chunks, Evidence
+from ragsweep.core.words import words
+from ragsweep.golden.structured_cells import decoded
 from ragsweep.parts.tracking import Mlflow
-from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
+from ragsweep.parts.tracking.served_traces import read_root_inputs
 from ragsweep.report.document import Block, Statement, Statements, Table, paragraphs
-from ragsweep_golden.adding.by_hand import append_entries
-from ragsweep_golden.adding.harvest import Harvest, as_entries, find_question, read_log
-from ragsweep_golden.adding.harvest import harvest as choose
+from ragsweep_golden.building.selection import drop_copies
+from ragsweep_golden.commands.add import append_entries, propose_all
 from ragsweep_golden.commands.inputs import next_step, read_inputs, user_name, words_parser
+from ragsweep_golden.evidence.quotes import Place, shortest_anchor
+from ragsweep_golden.exchange.drafts import read_turns
+from ragsweep_golden.exchange.records import read_records
+from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets import entries as sets
-from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled
+from ragsweep_golden.sets.files import record_change
+
+NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
+"""Fields that may contain the question of a log record, in the order in which they are tried."""
+
+
+class Asked(NamedTuple):
+    """A question of a log in its most frequent spelling, and how often it was asked.
+
+    The count includes other spellings and, with an embedder, near-duplicates.
+    """
+
+    text: str
+    times: int
+
+
+class Harvest(NamedTuple):
+    """The new questions of a log, most frequent first, and counts of its distinct questions."""
+
+    new: list[Asked]
+    different: int  # all distinct questions of the log
+    known: int  # already in the set
+    similar: int  # near-duplicates of a more frequent question of the log, or of a question of the set
+
+
+def read_log(path: Path) -> list[str]:
+    """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
+
+    Raises InputError for faults of the file, and if no record has a question.
+    """
+    faults = Faults()
+    rows = read_records(path, faults)
+    faults.raise_any()
+    questions = []
+    for row in rows:
+        try:
+            questions.append(find_question(dict(row.values)))
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+    faults.raise_any()
+    if not any(questions):
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values))
+        way = f"the fields are {seen}; rename the field of the question to one of {', '.join(NAMES)}"
+        raise InputError(f"{path}: no record has a question; {way if seen else 'specify a log that is not empty'}")
+    return questions
+
+
+def find_question(value: Any) -> str:
+    """Return the question in an application's input, or "" if it has none.
+
+    The input may be a text, a list of messages, or an object with one of these in a field of NAMES. Raises ValueError
+    for a list that cannot be read as messages or as one text, and for a text that looks like a list or an object but
+    cannot be parsed (see ``decoded``). The message names the field, if the value is in one.
+    """
+    found = decoded(value)
+    if isinstance(found, list):
+        return str(read_turns(found).get("question", "")).strip()
+    if not isinstance(found, dict):
+        return found.strip() if isinstance(found, str) else ""
+    for name in NAMES:
+        try:
+            if is_filled(found.get(name)) and (text := find_question(found[name])):
+                return text
+        except ValueError as fault:
+            raise ValueError(f'"{name}" {fault}') from None
+    return ""
+
+
+def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
+    """Choose the questions of a log that are not in a set; questions without words are ignored.
+
+    ``embed`` turns texts into unit vectors, so that near-duplicates are dropped, too. Without it, only questions with
+    the same words are dropped.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for question in questions:
+        if asked_words := normal_words(question):
+            spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
+    asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
+    known = {normal_words(str(entry.get("question"))) for entry in entries}
+    new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
+    new.sort(key=lambda one: -one.times)
+    kept = _without_copies(new, entries, embed) if embed else new
+    return Harvest(kept, len(asked), len(asked) - len(new), len(new) - len(kept))
+
+
+def normal_words(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation, separated by single spaces."""
+    return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
+    """Drop each new question that is similar to a kept question: one of the set, or a more frequent new question.
+
+    Of near-duplicates within the set, only the first counts as kept. The count of a dropped question is added to that
+    of the most similar kept question, if the kept question is new.
+    """
+    candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
+    vectors = embed([str(entry.get("question")) for entry in candidates])
+    kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
+    asked = dict(enumerate(new, start=len(entries)))
+    counts = {n: asked[n].times for n in kept if n in asked}
+    for n in dropped:
+        nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
+        if n in asked and nearest in asked:
+            counts[nearest] += asked[n].times
+    found = [Asked(asked[n].text, count) for n, count in counts.items()]
+    return sorted(found, key=lambda one: -one.times)
+
+
+def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
+    """Return silver entries; the evidence of each is the best sentence of the best chunk by BM25, if one matches.
+
+    If ``has_weights``, an entry's weight is the number of times that its question was asked.
+    """
+    proposed = propose_all([one.text for one in asked], chunks, 1)
+    entries = []
+    for one, passages in zip(asked, proposed, strict=True):
+        found = _evidence(passages[0], chunks) if passages else {}
+        how = "evidence proposed by BM25" if found else "no document contains any of its words"
+        entry = {
+            "schema_version": SCHEMA_VERSION,
+            "id": content_hash(["log", normal_words(one.text)])[:16],
+            "question": one.text,
+            **found,
+            **({"weight": one.times} if has_weights else {}),
+            "notes": f"{NEEDS_REVIEW}: asked {counted(one.times, 'time')}; {how}",
+            "audit": {"status": "silver", "created_by": "ragsweep golden harvest"},
+        }
+        entries.append(entry)
+    return entries
+
+
+def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
+    """Return an entry's fields for a sentence: the sentence as evidence, a chunk around it as passage for review."""
+    name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
+    spans = chunks.spans
+    inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
+    chunk = int(np.argmax(inside))
+    start, end = int(spans.start[chunk]), int(spans.end[chunk])
+    return {
+        "evidence": [as_label(Evidence(name, *shortest_anchor(text, passage.start, passage.end)))],
+        "content": {"passage": text[start:end], "explanation": text[passage.start : passage.end].strip()},
+        "provenance": {"document": name, "start": start, "end": end},
+    }
+
 
 _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver questions with the evidence that
 BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""

@@ -14,9 +14,8 @@ from ragsweep.report.document import Block, Statement, Statements, lines, paragr
 from ragsweep_golden.commands.inputs import evidence_step, next_step, read_inputs, user_name, words_parser
 from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
-from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import as_entry
-from ragsweep_golden.sets.files import write_rows
+from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """Convert questions in another format to a golden file, find their evidence in the corpus, and count the
 losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""

@@ -13,8 +13,7 @@ from ragsweep.report.document import Block, Document, Section, Statement, Table,
 from ragsweep.report.numbers import number, signed, with_interval
 from ragsweep.report.tables import Row, log_table
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.items import FEWEST, TINY, Items, Suspect, find_unanimous
-from ragsweep.stats.mini_set import Agreement, Estimate
+from ragsweep.stats.items import FEWEST, TINY, Agreement, Estimate, Items, Suspect, find_unanimous
 
 FORMAT = "ragsweep.items/1"
 MOST = 10  # maximum listed questions of a kind

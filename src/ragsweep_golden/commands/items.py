@@ -14,14 +14,21 @@ from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
 from ragsweep.stats.comparable import HOW_MEASURED, shared_metrics
-from ragsweep.stats.inference.score_matrix import score_matrix
-from ragsweep.stats.items import FEWEST, TINY, analyse_items, distinct_rows, find_redundant, find_suspects
-from ragsweep.stats.mini_set import choose_mini, estimate_mini
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.items import (
+    FEWEST,
+    TINY,
+    analyse_items,
+    choose_mini,
+    distinct_rows,
+    estimate_mini,
+    find_redundant,
+    find_suspects,
+)
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 from ragsweep_golden.commands.inputs import user_name
 from ragsweep_golden.commands.item_report import ItemReport, items_document
-from ragsweep_golden.sets.changelog import record_change
-from ragsweep_golden.sets.files import write_whole
+from ragsweep_golden.sets.files import record_change, write_whole
 
 _SHARE = 0.3
 

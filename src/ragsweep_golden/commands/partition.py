@@ -8,9 +8,8 @@ from ragsweep.core.plurals import counted
 from ragsweep.golden.partition import HOLDOUT, TUNE, holdout
 from ragsweep.report.document import Statement, lines
 from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
-from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import is_rejected, read_set
-from ragsweep_golden.sets.files import write_rows
+from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """Write the questions for a search to NAME.tune.jsonl and the held-out questions to NAME.holdout.jsonl, split
 as by partition=tune and partition=holdout. Questions about one document, or with nearly the same words, are in one

@@ -11,9 +11,8 @@ from ragsweep.core.plurals import counted
 from ragsweep.report.document import Document, Section, Statement, Table, lines, paragraphs
 from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
 from ragsweep_golden.labels.changes import KINDS, Verification, repair, verify_labels
-from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import as_label
-from ragsweep_golden.sets.files import write_rows
+from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
 set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""

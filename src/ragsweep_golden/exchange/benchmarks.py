@@ -1,15 +1,18 @@
-"""Convert golden sets with their corpus to the formats of benchmarks: BEIR, TREC, SQuAD."""
+"""Convert golden sets with their corpus: to BEIR, TREC and SQuAD, and to triplets for training retrievers."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Chunks, Corpus, GoldenSet, Question
 from ragsweep.core.words import word_count
-from ragsweep.golden.trec import encode_id, write_qrels
+from ragsweep.evaluation.evidence import cover
+from ragsweep.evaluation.trec_texts import encode_id, write_qrels
+from ragsweep.parts.languages import detect_language
+from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep_golden.evidence.passages import locate_label
-from ragsweep_golden.exchange.fields import Exported, count_lost, labels_as_texts, whole_grade
+from ragsweep_golden.exchange.exporting import Exported, count_lost, labels_as_texts, whole_grade
 from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
 from ragsweep_golden.sets.files import json_lines
 
@@ -144,3 +147,49 @@ def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
 def _documents(corpus: Corpus, name: Callable[[str], str] = str) -> str:
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     return json_lines({"_id": name(one), "title": title, "text": text} for one, title, text in rows)
+
+
+_DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
+
+
+def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
+    """Return a file with one triplet per question and chunk that contains its evidence.
+
+    The negative contains neither evidence nor, ignoring case, a right answer. It is the best such chunk by BM25,
+    chosen among the chunks of the entry's distractors or, if there is none, among the _DEPTH best of all chunks.
+    Questions without a negative are omitted.
+    """
+    coverage = cover(chunks, GoldenSet(tuple(questions)))
+    positives: dict[int, list[int]] = {}
+    for evidence, chunk in zip(coverage.evidence, coverage.chunk, strict=True):
+        positives.setdefault(int(coverage.question[evidence]), []).append(int(chunk))
+    asked = list(positives)
+    texts = [chunks.text(n) for n in range(len(chunks))]
+    code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
+    ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
+    rows, notes = [], Counter[str]()
+    for n, found in positives.items():
+        negative = _negative(questions[n], found, ranked[n], chunks, texts)
+        if negative is None:
+            notes["questions without a similar chunk are omitted"] += 1
+            continue
+        for chunk in dict.fromkeys(found):
+            rows.append({"question": questions[n].text, "positive": texts[chunk], "negative": texts[negative]})
+    notes["questions without evidence are omitted"] += len(questions) - len(asked)
+    lost = count_lost(entries, ("question", "evidence.", "distractors"))
+    return Exported({"": json_lines(rows)}, lost, +notes)
+
+
+def _negative(
+    question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
+) -> int | None:
+    """Return the best chunk without evidence or a right answer, chunks of the distractors first; None without any."""
+    known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
+    documents = chunks.spans.document
+    of_distractors = [n for n in ranked if int(documents[n]) in known]
+    of_distractors += [n for n in range(len(texts)) if int(documents[n]) in known] if known else []
+    answers = [one.casefold() for one in question.references]
+    for chunk in (*of_distractors, *ranked):
+        if chunk not in positives and not any(answer in texts[chunk].casefold() for answer in answers):
+            return chunk
+    return None

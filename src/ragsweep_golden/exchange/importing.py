@@ -17,8 +17,7 @@ from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
-from ragsweep_golden.evidence.locating import GivenText, Place, locate, quote
-from ragsweep_golden.evidence.quotes import FEWEST_WORDS
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, locate, quote
 from ragsweep_golden.exchange.drafts import RANKED, FlatRecord, RecordDraft, fields_of_system, place_of, read_draft
 from ragsweep_golden.exchange.layouts import LAYOUTS, NAME_FIELDS, Layout, layout_of_columns, recognise
 from ragsweep_golden.exchange.records import read_records

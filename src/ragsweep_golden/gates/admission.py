@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Passage
-from ragsweep.parts.text_ranking import rank_texts
+from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject

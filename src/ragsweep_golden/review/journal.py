@@ -15,9 +15,8 @@ from typing import Any
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.golden.reading import Row, read_row
-from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import NEEDS_REVIEW, VALIDATED, Entry, read_entries, value
-from ragsweep_golden.sets.files import write_rows
+from ragsweep_golden.sets.files import record_change, write_rows
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
 GRADES = (0, 1, 2, 3)  # grades of a judged passage; 0 is not relevant

@@ -1,13 +1,23 @@
-"""Write JSON lines and reports atomically."""
+"""Write golden files and reports atomically, and record each change of a golden file in its changelog.
+
+The set is written first, then its changelog ``FILE.changes.jsonl``, each atomically: after a kill between the two, the
+digest of the set differs from the last recorded one, as after a manual edit.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.replacing import replace_file
+from ragsweep.core.types import GoldenSet
+from ragsweep.golden.reading import read_rows
 from ragsweep.report.tables import to_json
+from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -36,3 +46,146 @@ def write_whole(path: Path, text: str) -> None:
         raise InputError(f"{taken}: is a file where a folder is required; choose another folder") from None
     except OSError as fault:
         raise InputError(f"{path}: cannot be written: {fault.strerror}; choose another file") from None
+
+
+SHOWN = 2  # number of last changes that are listed
+KINDS = ("added", "removed", "renamed", "changed")
+_DIGITS = 12
+
+Change = Mapping[str, Any]
+
+
+class SetState(NamedTuple):
+    """A golden file's entries, and the digest that a sweep of the whole set records; a faulty file has neither."""
+
+    entries: Sequence[Entry]
+    digest: str | None
+
+
+def read_state(golden: Path, faults: Faults) -> SetState:
+    """Read a golden file and collect its faults; with faults it has no entries and no digest."""
+    read = read_entries(golden, faults)
+    if faults.found:
+        return SetState([], None)
+    asked = tuple(question for entry, question in read if not is_rejected(entry))
+    return SetState([entry for entry, _ in read], GoldenSet(asked).digest)
+
+
+def changelog_path(golden: Path) -> Path:
+    """Return the path of a golden file's changelog."""
+    real = golden.resolve() if golden.is_symlink() else golden
+    return real.with_name(f"{real.name}.changes.jsonl")
+
+
+def read_changes(golden: Path) -> list[Change]:
+    """Read the changelog of a golden file, oldest change first. Raises InputError for its faults."""
+    path, faults = changelog_path(golden), Faults()
+    rows = list(read_rows(path, faults)) if path.exists() else []
+    for row in rows:
+        for name in ("when", "command", "who", "after"):
+            row.filled_text(name)
+        if "version" not in row or not row.position("version"):
+            row.fault('"version" must be a whole number of at least 1')
+    faults.raise_any()
+    return [row.values for row in rows]
+
+
+@contextmanager
+def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
+    """Record what the ``with`` block changes in a golden file; nothing if it fails or leaves the file with faults.
+
+    A block that changes nothing is recorded only if the file's digest is not the last recorded one. With a ``source``,
+    the file derives from it and continues its changelog. Raises InputError for faults of the changelog, before the
+    block.
+    """
+    origin = source or golden
+    before, changes = read_state(origin, Faults()), read_changes(origin)
+    yield
+    after = read_state(golden, Faults())
+    if after.digest is None:
+        return
+    counts = compare(before.entries, after.entries)["counts"]
+    if any(counts.values()) or not changes or changes[-1]["after"] != after.digest:
+        change = {
+            "version": changes[-1]["version"] + 1 if changes else 1,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": f"golden {command}",
+            "who": who,
+            "before": before.digest,
+            "after": after.digest,
+            **counts,
+        }
+        changes.append(change)
+    write_rows(changelog_path(golden), changes)
+
+
+def version_facts(golden: Path, digest: str) -> dict[str, Any]:
+    """Return the version and digest of a golden file, and the last recorded digest, in JSON types."""
+    last = (read_changes(golden) or [{}])[-1]
+    return {"file": str(golden), "version": last.get("version"), "digest": digest, "recorded": last.get("after")}
+
+
+def describe_version(facts: Mapping[str, Any]) -> str:
+    """Format the facts of a version as a line."""
+    digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
+    if recorded is None:
+        return f"digest {digest}, no changes recorded"
+    if recorded == facts["digest"]:
+        return f"version {facts['version']}, digest {digest}"
+    fact = f"digest {digest} is not the last recorded one, {recorded[:_DIGITS]}"
+    return f"version {facts['version']}, changed externally: {fact}"
+
+
+def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
+    """Format the last changes as lines, newest first."""
+    for n in range(len(changes) - 1, max(len(changes) - SHOWN, 0) - 1, -1):
+        one = changes[n]
+        counts = ", ".join(f"{one[kind]:,} {kind}" for kind in KINDS if one.get(kind)) or "no question changed"
+        outside = " (changed externally before)" if n and one.get("before") != changes[n - 1]["after"] else ""
+        yield f"version {one['version']}: {one['when']}, {one['command']}, {one['who']}: {counts}{outside}"
+
+
+def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
+    """Return counts, and the questions added, removed, renamed and changed, in JSON types."""
+    old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
+    same_text = defaultdict(list)
+    for identifier, entry in new.items():
+        if identifier not in old:
+            same_text[entry["question"]].append(identifier)
+    renamed = {
+        identifier: same_text[entry["question"]].pop(0)
+        for identifier, entry in old.items()
+        if identifier not in new and same_text[entry["question"]]
+    }
+    arrived = set(renamed.values())
+    found: dict[str, Any] = {
+        "added": [_named(one) for one in after if one["id"] not in old and one["id"] not in arrived],
+        "removed": [_named(one) for one in before if one["id"] not in new and one["id"] not in renamed],
+        "renamed": [
+            {"id": one, "new": other, "question": old[one]["question"], "fields": fields(old[one], new[other])}
+            for one, other in renamed.items()
+        ],
+        "changed": [
+            _named(entry) | {"fields": changed}
+            for identifier, entry in new.items()
+            if identifier in old and (changed := fields(old[identifier], entry))
+        ],
+    }
+    return {"counts": {kind: len(entries) for kind, entries in found.items()}, **found}
+
+
+def fields(one: Entry, other: Entry) -> list[str]:
+    """Return the names of differing fields except the id; null equals missing."""
+    first, second = _flat(one), _flat(other)
+    return [name for name in {**first, **second} if first.get(name) != second.get(name)]
+
+
+def _flat(entry: Entry) -> dict[str, Any]:
+    values = {name: given for name, given in entry.items() if name != "id" and name not in GROUPS}
+    for group in GROUPS:
+        values |= {f"{group}.{name}": given for name, given in (entry.get(group) or {}).items()}
+    return {name: given for name, given in values.items() if given is not None}
+
+
+def _named(entry: Entry) -> dict[str, Any]:
+    return {"id": entry["id"], "question": entry["question"]}

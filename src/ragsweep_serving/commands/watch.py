@@ -16,8 +16,14 @@ from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.report.writers.json import as_json
 from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
 from ragsweep_serving.bundle import MANIFEST, read_manifest
-from ragsweep_serving.commands.stale import compare_corpora, read_shipped_corpus
-from ragsweep_serving.commands.watch_findings import EXIT_STATUS, Threshold, Watch, write_prometheus
+from ragsweep_serving.commands.watch_findings import (
+    EXIT_STATUS,
+    Threshold,
+    Watch,
+    compare_corpora,
+    read_shipped_corpus,
+    write_prometheus,
+)
 from ragsweep_serving.commands.watch_report import watch_document
 from ragsweep_serving.reference import REFERENCE, WORDS, Reference, read_words
 from ragsweep_serving.watching import Measure, RequestComparison, Requests

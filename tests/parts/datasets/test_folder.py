@@ -8,7 +8,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
-from ragsweep.golden.pdf import doubts
+from ragsweep.golden.pages import doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 from support.inputs.pdf_files import pdf, printed

@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence, Request
 from ragsweep.parts.datasets import TaskCases
 from ragsweep.parts.generators import Baseline
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 
 CASE = {
     "id": "c1", "input": "listn 80", "expected": "listen 80", "category": "typo", "difficulty": "easy",

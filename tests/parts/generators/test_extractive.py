@@ -12,8 +12,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Embeddings, Floats, Passage, Request
 from ragsweep.parts.generators import Extractive, NoGenerator
+from ragsweep.testing.contract import collect
 from ragsweep.testing.generators import GeneratorContract
-from ragsweep.testing.requests import collect
 from support.parts import Letters
 
 CONF = Path(__file__).parents[3] / "conf" / "llm"

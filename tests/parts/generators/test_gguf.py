@@ -8,10 +8,11 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request
-from ragsweep.parts.generators import Gguf, gguf_weights
+from ragsweep.parts.generators import Gguf
+from ragsweep.parts.generators.gguf import convert
 from ragsweep.parts.model_files import file_digest
+from ragsweep.testing.contract import collect
 from ragsweep.testing.generators import GeneratorContract
-from ragsweep.testing.requests import collect
 from support.models import smollm2
 
 pytestmark = pytest.mark.slow
@@ -79,7 +80,7 @@ def test_weights_in_8_bits_are_those_of_the_file_within_a_hundredth_of_the_large
     parameters: dict[str, Any],
 ) -> None:
     gguf, source = pytest.importorskip("gguf"), smollm2(**parameters)._file()
-    files = (source, gguf_weights.convert(source, file_digest(source)))
+    files = (source, convert(source, file_digest(source)))
     stored, converted = ({one.name: one for one in gguf.GGUFReader(path).tensors} for path in files)
     assert list(stored) == list(converted)
     for name in stored:

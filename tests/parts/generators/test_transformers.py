@@ -15,8 +15,8 @@ from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
+from ragsweep.testing.contract import collect
 from ragsweep.testing.generators import GeneratorContract
-from ragsweep.testing.requests import collect
 from support.models import PROMPT, WORDS, save_for_transformers
 
 SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)

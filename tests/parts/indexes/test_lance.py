@@ -15,8 +15,8 @@ from ragsweep.core.types import Floats
 from ragsweep.parts.indexes import Flat, LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from ragsweep.testing.rankings import assert_equal
 from support.servers.object_store import ObjectServer, object_server
 
 pytestmark = pytest.mark.slow

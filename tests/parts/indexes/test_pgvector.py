@@ -13,8 +13,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
 from ragsweep.parts.indexes import Flat, PgVector, pgvector
 from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from ragsweep.testing.rankings import assert_equal
 from support.servers.postgresql_server import Database, vector_database
 
 __all__ = ["vector_database"]

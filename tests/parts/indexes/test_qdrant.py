@@ -18,8 +18,8 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import Vector
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
+from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from ragsweep.testing.rankings import assert_equal
 from support.parts import Letters, Whole, built, corpus
 
 

@@ -14,7 +14,7 @@ from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Me
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
-from ragsweep.testing.answers import ROWS, answered
+from ragsweep.testing.metrics import ROWS, answered
 from support.parts import Letters
 
 NAMES = [row[0] for row in ROWS]

@@ -15,7 +15,7 @@ from ragsweep.core.types import Answer, Answers, Metric, Question
 from ragsweep.parts.metrics import AnswerFate, ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
 from ragsweep.parts.metrics.answer_words import contains, normalise, recall
 from ragsweep.parts.prompts import begins_with_refusal
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 
 
 def score(metric: Metric, said: str | Answer, *references: str, **labels: str) -> float | str:

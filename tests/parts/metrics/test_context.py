@@ -23,7 +23,7 @@ from ragsweep.core.types import (
     Spans,
 )
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.sections import section
+from ragsweep.golden.markdown import section
 from ragsweep.parts import metrics
 from ragsweep.parts.datasets import PythonReference
 from ragsweep.sweep.running.session import Session

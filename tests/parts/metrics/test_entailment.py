@@ -13,8 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import FaithfulnessNli
-from ragsweep.testing.answers import answered
-from ragsweep.testing.metrics import MetricContract
+from ragsweep.testing.metrics import MetricContract, answered
 
 PAIRS = [("the cat sat on the mat", "the cat sat."), ("stars and planets", "the cat sat."), ("many words", "who?")]
 

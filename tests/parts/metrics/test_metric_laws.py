@@ -29,7 +29,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.bases import without_citations
 from ragsweep.parts.prices import Prices
-from ragsweep.testing.answers import answered, judgements
+from ragsweep.testing.metrics import answered, judgements
 from support.parts import Letters
 
 OPTIONS = Path(__file__).parents[3] / "conf" / "metrics"

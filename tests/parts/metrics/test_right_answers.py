@@ -14,7 +14,7 @@ from sacrebleu import sentence_bleu
 from ragsweep.core.types import Answer, Answers, EvaluationView, Metric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics import ExactMatch, TokenF1
-from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import answered
 
 # --- the definition, written down a second time -------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def test_bleu_is_that_of_the_whole_answer() -> None:
 def test_ragas_is_imported_when_an_answer_is_scored_and_not_before() -> None:
     code = (
         "import sys\nfrom dataclasses import replace\nfrom ragsweep.parts import metrics\n"
-        "from ragsweep.testing.answers import answered\n"
+        "from ragsweep.testing.metrics import answered\n"
         "metrics.RougeL().score(replace(answered(), answers=None)); metrics.Bleu().fingerprint()\n"
         "assert not {'ragas', 'rouge_score', 'sacrebleu', 'torch'} & set(sys.modules)"
     )

@@ -18,7 +18,7 @@ from ragsweep.core.words import without_soft_hyphens
 from ragsweep.parts import metrics
 from ragsweep.parts.embedders import HashingEmbedder
 from ragsweep.parts.metrics.bases import AnswerMetric, JudgedAnswerMetric
-from ragsweep.testing.answers import answered, judgements
+from ragsweep.testing.metrics import answered, judgements
 
 CONF = Path(__file__).parents[3] / "conf" / "metrics"
 WIDTH = 64

@@ -12,8 +12,7 @@ from ragsweep.core.types import Answer, Answers, EvaluationView, Question
 from ragsweep.parts.answer_outputs import mark_cut
 from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
-from ragsweep.testing.answers import answered
-from ragsweep.testing.metrics import MetricContract
+from ragsweep.testing.metrics import MetricContract, answered
 
 
 class Value(TaskMetric):

@@ -9,8 +9,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Rankings
 from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever, Vector
+from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.hybrids import HybridRetrieverContract, rankings
-from ragsweep.testing.rankings import assert_equal
 
 LEGS = {"bm25": Bm25(), "vector": NoRetriever()}
 VECTOR = Vector(None, None, None)

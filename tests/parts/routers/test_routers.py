@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Embeddings, Floats, Request, Turn
 from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 from ragsweep.testing.routers import RouterContract
 
 PATTERNS = ["hi|hello", "merci|comment ca va"]

@@ -13,7 +13,7 @@ from ragsweep.evaluation.answering import packed, unpacked
 from ragsweep.parts.systems import Http, Python
 from ragsweep.parts.systems.responses import value_in_events
 from ragsweep.services.replies import EventStream, read_events
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 from support import commands as configs
 from support.servers.json_server import Reply, Server, serving
 

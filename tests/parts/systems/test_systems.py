@@ -12,7 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED, THINKING
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.systems import Http, Pipeline, Python
-from ragsweep.testing.requests import collect
+from ragsweep.testing.contract import collect
 from ragsweep.testing.systems import SystemContract
 from support.servers.json_server import Reply, Server, serving
 

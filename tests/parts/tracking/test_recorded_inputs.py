@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import InputError
-from ragsweep.parts.tracking import recorded_inputs
+from ragsweep.parts.tracking import served_traces
 from ragsweep.parts.tracking.connection import Connection
-from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
-from ragsweep_golden.adding.harvest import find_question
+from ragsweep.parts.tracking.served_traces import read_root_inputs
+from ragsweep_golden.commands.harvest import find_question
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:The ``noload``")
 
@@ -27,7 +27,7 @@ def test_inputs_of_root_spans_are_read_page_by_page(
                 inner = client.start_span("search", root.trace_id, root.span_id, inputs={"query": "not asked"})
                 client.end_span(root.trace_id, inner.span_id)
                 client.end_trace(root.trace_id)
-    monkeypatch.setattr(recorded_inputs, "PAGE", 3)
+    monkeypatch.setattr(served_traces, "PAGE", 3)
     found = read_root_inputs(sqlite_uri, "application")
     assert sorted(map(find_question, found)) == ["", "How tall?", "Where?", "Why?"]
     with pytest.raises(InputError, match=r'no experiment "other"; .*known: .*application'):

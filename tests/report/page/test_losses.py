@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.report.page import loss_charts
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.page import losses
+from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.fusion_audit import fusion_audit
 from support import pages
 from support.pages import COUNT, config, figures, painted, section, source
@@ -71,7 +71,7 @@ def test_every_leg_of_a_hybrid_is_shown() -> None:
     audit = fusion_audit(traced(config(0.0, 1)))
     assert audit is not None
     each = tuple(replace(audit.differences[0], leg=leg) for leg in "abcde")
-    figure = loss_charts.legs(replace(audit, legs=dict.fromkeys("abcde", 0.5), differences=each, slices=()))
+    figure = losses.legs(replace(audit, legs=dict.fromkeys("abcde", 0.5), differences=each, slices=()))
     assert [trace["name"][:1] for trace in figure["data"][:5]] == list("abcde")
 
 

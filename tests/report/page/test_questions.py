@@ -7,7 +7,7 @@ import pytest
 
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.sweep_report import PageTexts
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
 from support.results import changed, changed_table

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
-from ragsweep.stats.inference.concentration import MOST, compare_parts, dominating_clusters
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import MOST, compare_parts, compare_with_baseline, dominating_clusters
 from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.resampling import cluster_scores
 from support.matrices import normal

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragsweep.stats.inference.confidence_set import affordable, all_pairs
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import affordable, all_pairs, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from support.matrices import matrices, matrix, normal, turned
 

@@ -16,7 +16,7 @@ from ragsweep.core.missing import ABSTAINED, NO_REFERENCE, NOTHING_RETRIEVED, NO
 from ragsweep.core.results import Result
 from ragsweep.stats.human_labels import correct_difference, correct_mean, match_labels
 from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import score_matrix
 from support.inputs.human_labels import M, answered, label, replace_outcomes
 from support.results import changed, record, scored
 

@@ -18,7 +18,7 @@ from ragsweep.stats.inference.differences import (
 )
 from ragsweep.stats.inference.estimates import Differences
 from ragsweep.stats.inference.matrix import Matrix, has_ratios
-from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.resampling import max_t_intervals
 from support.matrices import matrices, matrix, normal, turned
 
 ARRAYS = ("estimate", "low", "high", "standard_error", "wilcoxon", "randomisation", "wilcoxon_holm",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.stats.inference.factorial import Effects, effects
-from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.resampling import max_t_intervals
 from support.matrices import matrix, normal
 
 

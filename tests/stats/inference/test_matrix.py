@@ -9,8 +9,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
-from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from support.results import a_result
 
 NAN = math.nan

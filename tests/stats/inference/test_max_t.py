@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragsweep.stats.inference.max_t import as_normal, as_student, student_quantile
+from ragsweep.stats.inference.resampling import as_normal, as_student, student_quantile
 
 
 @pytest.mark.parametrize("degrees", [9, 99, 10**6])

@@ -6,7 +6,6 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.planning import (
     MEASURED,
     METHOD,
@@ -20,6 +19,7 @@ from ragsweep.stats.inference.planning import (
     questions_for,
 )
 from ragsweep.stats.inference.power import estimate_power
+from ragsweep.stats.inference.resampling import student_quantile
 from support import nightly
 from support.matrices import matrix
 

@@ -10,21 +10,18 @@ from hypothesis import strategies as st
 from statsmodels.stats.weightstats import DescrStatsW
 
 from ragsweep.stats.choice import Choice, choose
-from ragsweep.stats.costs import ConfigCosts
+from ragsweep.stats.compare_configs import ConfigCosts
 from ragsweep.stats.inference import cluster_errors
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.cluster_errors import enough_clusters, unequal_clusters
-from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import CONSTANT, compare_amounts, compare_with_baseline
+from ragsweep.stats.inference.differences import CONSTANT, all_pairs, compare_amounts, compare_with_baseline
 from ragsweep.stats.inference.factorial import effects
-from ragsweep.stats.inference.matrix import Matrix, relative
-from ragsweep.stats.inference.max_t import student_quantile
+from ragsweep.stats.inference.matrix import Matrix, relative, score_matrix
 from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.stats.inference.rare_losses import rare_losses
-from ragsweep.stats.inference.resampling import cluster_scores, draws
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.resampling import cluster_scores, draws, student_quantile
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from support import nightly

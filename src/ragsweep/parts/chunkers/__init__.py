@@ -1,7 +1,6 @@
 """Chunkers cut documents into retrieval units."""
 
 from ragsweep.parts.chunkers.markdown import Markdown
-from ragsweep.parts.chunkers.parent_child import ParentChild
 from ragsweep.parts.chunkers.recursive import Recursive
 from ragsweep.parts.chunkers.semantic import Semantic
-from ragsweep.parts.chunkers.windows import FixedSize, NoChunker, SentenceWindow, Tokens
+from ragsweep.parts.chunkers.windows import FixedSize, NoChunker, ParentChild, SentenceWindow, Tokens

@@ -1,4 +1,4 @@
-"""Whole documents, and windows of characters, sentences or tokens that slide over them."""
+"""Whole documents, windows that slide over them, and small chunks inside larger ones."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
-from ragsweep.core.types import Corpus, PartTraits, Spans
+from ragsweep.core.spans import Piece, check_overlap, check_size, cut, cut_within, encodable, windows
+from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
@@ -124,3 +124,20 @@ class Tokens:
             return list(dict.fromkeys(spans))
 
         return cut(corpus, pieces)
+
+
+@dataclass(frozen=True)
+class ParentChild:
+    """Cut each chunk of ``parent`` with ``child``.
+
+    The small chunks are searched; the context contains the larger chunks around those that were found, each once.
+    """
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+
+    parent: Chunker
+    child: Chunker
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the spans of the small chunks in their documents."""
+        return cut_within(corpus, self.parent.split(corpus), self.child)

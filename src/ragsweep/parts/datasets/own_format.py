@@ -1,4 +1,4 @@
-"""Golden sets in ragsweep's format (docs/datasets.md), with a corpus file, a folder of pages or Python's reference."""
+"""Golden sets and cases of tasks in ragsweep's formats (docs/datasets.md), with their corpora."""
 
 import platform
 from collections.abc import Sequence
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ragsweep.core.errors import Faults
-from ragsweep.core.types import Corpus, Dataset, GoldenSet, PartTraits
-from ragsweep.golden.corpora import read_corpus, read_folder
-from ragsweep.golden.golden_format import read_questions
-from ragsweep.golden.golden_set import Selection, golden_set
+from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.types import Corpus, Dataset, GoldenSet, PartTraits, Question
+from ragsweep.golden.corpora import read_corpus, read_documents, read_folder
+from ragsweep.golden.golden_format import read_evidence, read_questions, read_weight
+from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, collect_faults
+from ragsweep.parts.templates import placeholders, render
 
 BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
@@ -105,3 +107,76 @@ def _read_golden(
         why = f"not {selection.status}"
         raw = raw._replace(questions=kept, left_out={**raw.left_out, why: len(raw.questions) - len(kept)})
     return golden_set(raw, corpus, selection, repeated_passages)
+
+
+OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
+"""Keys of a case that are not fields."""
+
+
+@dataclass(eq=False)
+class TaskCases:
+    """Read cases, which are JSON objects or rows of Parquet, and the documents that help to solve them.
+
+    A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
+    ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed. All keys except those in OWN are fields:
+    metrics read them (``question.fields``), and two templates may use them. ``query`` is the template of the search
+    query, and ``request`` that of the question to the model. The other settings are as in other datasets.
+    """
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+
+    cases: str
+    corpus: str
+    query: str
+    request: str
+    unknown: str
+    limit: int | None
+    seed: int
+
+    def check(self) -> None:
+        """Raise ConfigError for an invalid template."""
+        for key in ("query", "request"):
+            try:
+                placeholders(getattr(self, key))
+            except ConfigError as fault:
+                raise ConfigError(f"dataset.{key}: {fault}") from None
+
+    def load(self) -> Dataset:
+        """Load all files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
+        corpus, notes = read_documents(documents, faults)
+        unique, cases = UniqueIds("case"), []
+        for row in read_rows(file, faults):
+            cases.append(self._read(row))
+            unique.check(cases[-1].id, row)
+        faults.raise_any()
+        golden = golden_set(RawGoldenSet(str(file), cases), corpus, selection)
+        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden, notes)
+
+    def _read(self, row: Row) -> Question:
+        row.filled_text("input")
+        fields = {name: value for name, value in row.values.items() if name not in OWN}
+        labels = row.row("labels").only_scalars("label")
+        labels |= {"difficulty": row.text("difficulty")} if "difficulty" in row else {}
+        expected = row.text("expected")
+        return Question(
+            id=row.identifier("id"),
+            text=self._render("request", row, fields),
+            category=row.text("category"),
+            references=(expected,) if expected else (),
+            evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
+            labels={name: value for name, value in labels.items() if value},
+            notes=row.text("notes"),
+            weight=read_weight(row),
+            query=self._render("query", row, fields),
+            fields=fields,
+            where=row.where,
+        )
+
+    def _render(self, key: str, row: Row, fields: dict[str, object]) -> str:
+        try:
+            return render(getattr(self, key), fields)
+        except ConfigError as fault:
+            row.fault(f"dataset.{key}: {fault}")
+            return ""

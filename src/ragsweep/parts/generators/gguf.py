@@ -1,9 +1,11 @@
-"""Generate answers with a local language model in a GGUF file, using llama.cpp."""
+"""Generate answers with llama.cpp and a model in a GGUF file, whose weights can be converted to 8 bits."""
 
+import functools
 import importlib.metadata
 import importlib.util
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,7 +19,6 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.drawing import SEEDS, check_drawing
-from ragsweep.parts.generators import gguf_weights
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.model_files import file_digest, loading
 from ragsweep.parts.prompts import Prompt
@@ -68,8 +69,8 @@ class Gguf:
         check_drawing(self)
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
         check_at_least("llm", self.max_new_tokens + 1, window=self.window)
-        if self.quantization not in (None, gguf_weights.FORMAT):
-            raise ConfigError(f"llm.quantization must be {gguf_weights.FORMAT} or null, got {self.quantization!r}")
+        if self.quantization not in (None, FORMAT):
+            raise ConfigError(f"llm.quantization must be {FORMAT} or null, got {self.quantization!r}")
         for library in self._libraries():
             if importlib.util.find_spec(library) is None:
                 raise ConfigError(f"{library} is not installed; pip install 'ragsweep[gguf]'")
@@ -134,7 +135,7 @@ class Gguf:
         settings = xllamacpp.CommonParams()
         file = self._file()
         if self.quantization:
-            file = gguf_weights.convert(file, file_digest(file))
+            file = convert(file, file_digest(file))
         settings.model.path = str(file)
         settings.n_ctx, settings.n_parallel = self.window, 1
         settings.verbosity, settings.offline, settings.cache_ram_mib = -1, True, 0
@@ -146,7 +147,7 @@ class Gguf:
             return [xllamacpp.Server(settings) for _ in range(self.parallel or min(os.cpu_count() or 1, _MOST))]
 
     def _libraries(self) -> tuple[str, ...]:
-        return (LIBRARY, gguf_weights.LIBRARY) if self.quantization else (LIBRARY,)
+        return (LIBRARY, CONVERTER) if self.quantization else (LIBRARY,)
 
     def _file(self) -> Path:
         path = Path(self.model).expanduser()
@@ -166,3 +167,38 @@ class Gguf:
         if not is_model:
             raise ConfigError(f"llm.model is {self.model!r}, which is not a GGUF file; {way}")
         return path
+
+
+CONVERTER = "gguf"
+FORMAT = "Q8_0"
+
+_folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-", ignore_cleanup_errors=True))
+"""Returns a temporary folder, created at the first call and removed at the end of the process."""
+
+
+@functools.cache
+def convert(source: Path, digest: str) -> Path:
+    """Rewrite the model with its matrices in Q8_0, once per process; return the file.
+
+    ``digest`` identifies the content of the source. Q8_0 stores blocks of 32 weights, one byte each, with a common
+    scale; this adds less error than rounding to 4 bits. Vectors, such as norms, are copied.
+    """
+    import gguf
+
+    target = Path(_folder().name) / f"{digest}.gguf"
+    read = gguf.GGUFReader(source)
+    written = gguf.GGUFWriter(target, read.fields["general.architecture"].contents())
+    for field in read.fields.values():
+        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
+            written.add_key_value(field.name, field.contents(), field.types[0], sub_type=field.types[-1])
+    eight = gguf.GGMLQuantizationType[FORMAT]
+    for tensor in read.tensors:
+        data, kind = tensor.data, tensor.tensor_type
+        if len(tensor.shape) > 1 and kind != eight:
+            data, kind = gguf.quants.quantize(gguf.quants.dequantize(data, kind), eight), eight
+        written.add_tensor(tensor.name, data, raw_dtype=kind)
+    written.write_header_to_file()
+    written.write_kv_data_to_file()
+    written.write_tensors_to_file()
+    written.close()
+    return target

@@ -1,9 +1,8 @@
 """Indexes find the nearest vectors."""
 
+from ragsweep.parts.indexes.approximate import Hnsw, Ivf
 from ragsweep.parts.indexes.codes import Pq, Sq
-from ragsweep.parts.indexes.flat import Flat
-from ragsweep.parts.indexes.hnsw import Hnsw
-from ragsweep.parts.indexes.ivf import Ivf
+from ragsweep.parts.indexes.faiss_index import Flat
 from ragsweep.parts.indexes.lance import LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.pgvector import PgVector
 from ragsweep.parts.indexes.qdrant import Qdrant

@@ -21,7 +21,7 @@ from ragsweep.core.missing import (
     score_with_retrieval,
 )
 from ragsweep.core.types import NO_CHUNK, Corpus, EvaluationView, PartTraits, Question, Scores
-from ragsweep.golden.sections import section, words
+from ragsweep.golden.markdown import section, words
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
     Proportion,

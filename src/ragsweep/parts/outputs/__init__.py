@@ -1,4 +1,3 @@
 """Readers of answers: parse a model's text into the output that a task's metrics score."""
 
-from ragsweep.parts.outputs.structured import JsonObject
-from ragsweep.parts.outputs.text import FencedBlock, WholeText
+from ragsweep.parts.outputs.readers import FencedBlock, JsonObject, WholeText

@@ -1,7 +1,6 @@
 """Retrievers, which rank chunks by words, by vectors, or by fusing the rankings of other retrievers."""
 
 from ragsweep.parts.retrievers.bm25 import Bm25
-from ragsweep.parts.retrievers.hybrid_convex import HybridConvex
-from ragsweep.parts.retrievers.hybrid_rrf import HybridRrf
+from ragsweep.parts.retrievers.hybrids import HybridConvex, HybridRrf
 from ragsweep.parts.retrievers.none import NoRetriever
 from ragsweep.parts.retrievers.vector import Vector

@@ -1,4 +1,4 @@
-"""Rank chunks by the words that they share with the query."""
+"""Rank chunks, or any other texts, by the words that they share with a query."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.types import Arrays, PartTraits, Rankings
+from ragsweep.core.types import NO_CHUNK, Arrays, PartTraits, Rankings
 from ragsweep.core.words import pattern, search_form
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
@@ -169,3 +169,14 @@ def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
         return scores
 
     return score
+
+
+STEMMED = {"en": "english", "fr": "french"}
+"""Languages whose words are stemmed and whose stop words are left out; neither is done in other languages."""
+
+
+def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
+    """Return the indices of each query's best texts, at most ``depth``, best first; ``code`` is two letters ("en")."""
+    retriever = Bm25(language=STEMMED.get(code, "none"))
+    found = retriever.retrieve(retriever.build(texts), queries, depth).positions
+    return [[int(one) for one in row if one != NO_CHUNK] for row in found]

@@ -1,13 +1,14 @@
-"""Traces of served requests, which are written to MLflow with the answers, and read back for monitoring."""
+"""Traces of requests to a model or application in MLflow: written with served answers, and read back."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
-from ragsweep.parts.tracking.database import database_path, mask_uri
+from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
@@ -260,3 +261,34 @@ def _items(values: Any, name: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         raise _Unreadable(f"{name} is not a list of at most {MOST_ITEMS:,} items")
     return value
+
+
+INPUTS_PAGE = 200
+
+
+def read_root_inputs(uri: str, experiment: str) -> list[Any]:
+    """Return the inputs of the root span of every trace in an experiment.
+
+    Raises InputError if there is no such database or experiment, and TrackingError if MLflow cannot be reached.
+    """
+    place = absolute_uri(uri)
+    path = database_path(place)
+    if path and not path.exists():  # MLflow would create it
+        raise InputError(
+            f"{path}: no such file (current folder: {Path.cwd()}); set traces to sqlite:///FILE or a server's address"
+        )
+    connection = Connection.to(place)
+    with connection.opened():
+        client = connection.client
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            known = nearest(experiment, [one.name for one in client.search_experiments()])
+            raise InputError(f'{mask_uri(uri)}: no experiment "{experiment}"{known or "; correct the address"}')
+        inputs: list[Any] = []
+        token: str | None = None
+        while True:
+            traces = client.search_traces(locations=[found.experiment_id], max_results=INPUTS_PAGE, page_token=token)
+            inputs += [span.inputs for trace in traces for span in trace.data.spans if span.parent_id is None]
+            token = traces.token
+            if not token:
+                return inputs

@@ -30,7 +30,7 @@ from ragsweep.report.page.figures import (
     marker,
     with_unit,
 )
-from ragsweep.report.page_texts import PastSweep
+from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison

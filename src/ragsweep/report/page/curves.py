@@ -12,7 +12,7 @@ from ragsweep.report.naming import read_numbers, short_keys, varying_keys
 from ragsweep.report.page.effect_charts import Cloud, ParameterMeans
 from ragsweep.stats import curves as swept
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.inference.confidence_set import all_pairs
+from ragsweep.stats.inference.differences import all_pairs
 from ragsweep.stats.inference.matrix import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
 

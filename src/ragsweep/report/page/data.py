@@ -7,7 +7,6 @@ from itertools import chain, starmap
 
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.choice import WORDS
-from ragsweep.report.definitions import define
 from ragsweep.report.document import (
     Block,
     Charts,
@@ -24,13 +23,13 @@ from ragsweep.report.naming import varying_keys
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
+from ragsweep.report.page.details import histogram_items
 from ragsweep.report.page.effects import effect_items
 from ragsweep.report.page.figures import is_known
-from ragsweep.report.page.histograms import histogram_items
 from ragsweep.report.page.losses import funnel_items, fusion_items
 from ragsweep.report.page.questions import browse, judged_metrics
 from ragsweep.report.page.view import PageView
-from ragsweep.report.sweep_document import conclusion_statements
+from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import evidence_note

@@ -7,7 +7,7 @@ from itertools import pairwise
 from ragsweep.report.document import Block, Charts, Document, Section, Table
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts
-from ragsweep.report.page_texts import RecordedSweep
+from ragsweep.report.sweep_report import RecordedSweep
 from ragsweep.stats.comparable import factors
 
 FORMAT = "ragsweep.history/1"

@@ -8,7 +8,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import JUDGE, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.numbers import NOT_MEASURED, number
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000

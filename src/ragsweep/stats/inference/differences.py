@@ -1,16 +1,29 @@
-"""The difference of every config from a baseline, with its uncertainty."""
+"""Compare every config with a baseline or all pairs of configs, also without the dominating clusters.
 
+One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
+clusters, or degrees of freedom, for an interval over all questions. The other questions alone may be enough.
+"""
+
+import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differences, Part
 from ragsweep.stats.inference.matrix import Matrix, has_ratios, is_amount, transform_amounts
-from ragsweep.stats.inference.max_t import bound
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
-from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
+from ragsweep.stats.inference.resampling import (
+    LARGEST,
+    RESAMPLES,
+    ClusteredScores,
+    as_normal,
+    bound,
+    cluster_scores,
+    deviations,
+)
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -120,3 +133,136 @@ def _notes(differences: Doubles, baseline: int, known: bool) -> tuple[str, ...]:
         return CONSTANT if np.ptp(scores) <= 1e-9 * np.abs(scores).max() else ""
 
     return tuple(note(row, scores) for row, scores in enumerate(differences))
+
+
+Floats = NDArray[np.float32]
+
+WORK = 500_000_000
+"""Maximum of pairs times resamples. With more than about 300 configs there are fewer resamples, but at least 1,000."""
+AT_ONCE = 250
+"""Resamples per block of the pairwise comparison."""
+SAME = 1e-5
+"""Relative spread of a difference below which two configs differ only by rounding or a constant."""
+
+
+class PairErrors(NamedTuple):
+    """The comparison of every config (row) with every other (column)."""
+
+    worse: Doubles  # (configs, configs): deficit of the row in standard errors
+    scale: Floats  # (configs, configs): 1 / the spread of the resampled difference; 0 where it has no spread
+
+
+def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
+    """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
+
+    This is like Tukey's method for means, but with the observed dependence between configs. Configs with equal scores
+    count as one. If only one config is left, or with too few clusters, ``largest`` is 0 and every config may be the
+    best.
+    """
+    rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
+    if len(rows) < 2 or not data.enough:
+        return AllPairs(0.0, np.ones(len(place), dtype=bool))
+    compared = pairs(data)
+    widest = [_range(block, compared.scale) for block in deviations(data.sums, affordable(len(rows), resamples))]
+    drawn = np.sort(np.concatenate(widest))
+    largest = float(drawn[min(math.ceil((len(drawn) + 1) * level), len(drawn)) - 1])
+    return AllPairs(largest, np.asarray(compared.worse.max(axis=1) <= largest)[place])
+
+
+def _range(block: Floats, scale: Floats) -> Floats:
+    """Return each resample's largest deviation of any pair, in standard errors; ``block`` is (resamples, configs)."""
+    widest = np.zeros(len(block), dtype=np.float32)
+    for start in range(0, len(block), AT_ONCE):
+        rows, part = np.ascontiguousarray(block[start : start + AT_ONCE].T), widest[start : start + AT_ONCE]
+        for step in range(len(rows) - 1):
+            np.maximum(part, _widest(rows, step, scale[step]), out=part)
+    return widest
+
+
+def affordable(configs: int, resamples: int) -> int:
+    """Return ``resamples``, or fewer for many configs (``WORK``)."""
+    return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
+
+
+def pairs(data: ClusteredScores) -> PairErrors:
+    """Compare all rows with each other; a constant difference counts as a large, finite number of standard errors."""
+    variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
+    drawn = _squared_distances(data.sums @ data.sums.T)
+    own = np.square(data.errors)
+    scale = np.sqrt(own[:, None] + own[None, :]) + 1e-9 * np.abs(data.means).max()
+    spread = variance > np.square(SAME * scale)
+    gap = data.means[None, :] - data.means[:, None]
+    errors = np.sqrt(np.where(spread, variance, 1.0))
+    constant = np.where(np.abs(gap) > SAME * scale, np.sign(gap) * LARGEST, 0.0)
+    worse = np.where(spread, as_normal(gap / errors, data.degrees), constant)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return PairErrors(worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32))
+
+
+def _squared_distances(products: Doubles) -> Doubles:
+    """Return the squared distances between all rows, given their inner products (rows, rows)."""
+    own = np.diag(products)
+    return np.asarray(own[:, None] + own[None, :] - 2 * products)
+
+
+def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
+    """Return the distance of the row ``step`` from the furthest row after it, in standard errors, per resample."""
+    apart = rows[step + 1 :] - rows[step]
+    apart *= scale[step + 1 :, None]
+    return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))
+
+
+MOST = 3
+"""Maximum number of clusters that are compared separately."""
+ROUNDED = 0.01
+"""Tolerance of computed degrees of freedom."""
+
+
+def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
+    """Return the largest clusters, as few as possible, whose removal makes intervals over all other questions usable.
+
+    Intervals are usable if differences from the row ``baseline`` have at least the degrees of freedom of ten equal
+    clusters. A single question with a fifth of the traffic leaves only one or two degrees of freedom, and so an
+    arbitrarily wide interval. The largest cluster comes first. Empty if no cluster has to be removed, or if removing
+    ``MOST`` clusters is not enough.
+    """
+    sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
+    order = np.argsort(-sizes, kind="stable")
+    for count in range(min(MOST, len(order) - 1) + 1):
+        part = matrix.select_questions(~np.isin(matrix.clusters, order[:count]))
+        found = cluster_scores(part.values - part.values[baseline], part.clusters, part.weights)
+        if found.degrees >= FEWEST - 1 - ROUNDED:
+            return tuple(order[:count].tolist())
+    return ()
+
+
+def compare_parts(
+    matrix: Matrix, baseline: int, unit: str = "", declared: bool = True, resamples: int = RESAMPLES
+) -> Concentration | None:
+    """Compare with the row ``baseline`` on each dominating cluster and on the rest; None if no cluster dominates.
+
+    Args:
+        matrix: The scores.
+        baseline: The row that the others are compared with.
+        unit: Unit of the metric; amounts are compared by ratios (see ``compare_amounts``).
+        declared: Whether the baseline was declared rather than chosen by its scores (see ``compare_with_baseline``).
+        resamples: Number of resamples of the intervals.
+    """
+    dominating = dominating_clusters(matrix, baseline)
+    if not dominating:
+        return None
+    weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
+
+    def compared(chosen: Flags, alone: bool) -> Part:
+        part = matrix.select_questions(chosen)
+        part = replace(part, clusters=np.arange(len(part.questions))) if alone else part
+        share = float(weights[chosen].sum() / weights.sum())
+        largest = None if declared else all_pairs(transform_amounts(part, unit), resamples=resamples).largest
+        return Part(part.questions, share, compare_amounts(part, baseline, unit, largest, resamples))
+
+    inside = [matrix.clusters == number for number in dominating]
+    return Concentration(
+        tuple(compared(chosen, alone=True) for chosen in inside), compared(~np.any(inside, axis=0), alone=False)
+    )

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, max_t_intervals, needed_p_value
 
 Doubles = NDArray[np.float64]
 Method = Literal["full grid", "least squares", "least squares without interactions"]

@@ -1,13 +1,24 @@
-"""The scores of several configs for one metric as a matrix, with the same questions in every row."""
+"""The scores of several configs for one metric as a matrix, with the same questions in every row.
+
+Scores that are missing because of the config, not the question, are replaced by the worst score: otherwise a config
+could improve its mean by declining the questions that it would get wrong.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.results import Result, Summary
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -123,3 +134,156 @@ def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     logarithms = np.log(matrix.scores)
     logarithms -= logarithms.mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
+
+
+OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons for missing scores that are the config's own doing: it declined, or there was nothing to measure."""
+
+
+def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
+    """Align one metric's scores on the questions scored in every result; a declined answer gets the worst score.
+
+    Raises:
+        InputError: A result has no such metric, or the metric has no direction.
+    """
+    for result in results:
+        _check(result, metric)
+    ids = list(dict.fromkeys(chain.from_iterable(result.questions["question_id"] for result in results)))
+    rows = [_scores(result.questions, metric, ids) for result in results]
+    scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
+    declined = fill_declined(results, metric, ids, scores)
+    known = ~np.isnan(scores)
+    both = np.flatnonzero(known.all(axis=0))
+    sources = dict(zip(results[0].questions["question_id"], clusters_of(results[0]), strict=True)) if results else {}
+    names = tuple(ids[n] for n in both.tolist())
+    weights = _weights(results, names)
+    return Matrix(
+        scores[:, both] if weights is None else scores[:, both] * weights,
+        number_clusters(np.array([sources[name] for name in names], dtype=np.str_)),
+        tuple(result.name for result in results),
+        names,
+        metric,
+        bool(results[0].summaries.metrics[metric].higher_is_better) if results else True,
+        int(known.any(axis=0).sum()),
+        weights,
+        declined[:, both] if declined.any() else None,
+    )
+
+
+def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
+    """Return the weights of questions, with a mean of 1; None if there are none or all are equal."""
+    column = results[0].questions.get(WEIGHT) if results else None
+    if column is None:
+        return None
+    given = dict(zip(results[0].questions["question_id"], column, strict=True))
+    found = np.array([given[name] for name in names], dtype=np.float64)
+    return None if len(found) and (found == found[0]).all() else relative(found)
+
+
+def _check(result: Result, metric: str) -> None:
+    if metric not in result.summaries.metrics:
+        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
+    if result.summaries.metrics[metric].higher_is_better is None:
+        raise InputError(
+            f"{metric}: neither higher nor lower values are better, so it ranks no configs; choose another metric"
+        )
+
+
+def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:
+    """Return a result's scores for these questions; NaN where missing."""
+    asked, column = questions["question_id"], questions[metric]
+    if list(asked) == ids:
+        return column
+    scored = dict(zip(asked, column, strict=True))
+    return [scored.get(name, math.nan) for name in ids]
+
+
+def clusters_of(result: Result) -> Sequence[str]:
+    """Return the name of each question's cluster; the question's own id in older records, which have no clusters."""
+    return result.questions.get(SOURCE) or result.questions["question_id"]
+
+
+def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
+    """Replace missing scores that have a reason in ``OWN_REASONS`` with the worst score; return a mask of them.
+
+    The mask is (configs, questions). With several configs, only questions that another config has a score for are
+    filled, because the metric applies to these. Unanswerable questions, and metrics without a worst score, are
+    unchanged.
+
+    Args:
+        results: The configs.
+        metric: The metric's name.
+        ids: The questions.
+        scores: The metric's scores (configs, questions), NaN where missing; modified in place.
+    """
+    known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
+    worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan
+    lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
+    if math.isnan(worst):
+        return declined
+    for row in np.flatnonzero(lacking.any(axis=1)).tolist():
+        places = {name: n for n, name in enumerate(results[row].questions["question_id"])}
+        for n in np.flatnonzero(lacking[row]).tolist():
+            place = places.get(ids[n])
+            declined[row, n] = (
+                place is not None
+                and missing_reason(results[row], place, metric) in OWN_REASONS
+                and not is_declined_rightly(results[row], place)
+            )
+    scores[declined] = worst
+    return declined
+
+
+def worst_score(summary: Summary, scores: Doubles) -> float:
+    """Return the worst possible score, 0 or 1; NaN if the metric has a unit, a score outside 0 to 1, or no score."""
+    known = scores[~np.isnan(scores)]
+    if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
+        return math.nan
+    return 0.0 if summary.higher_is_better else 1.0
+
+
+def missing_reason(result: Result, place: int, metric: str) -> str:
+    """Return the reason why the question in row ``place`` has no score; "" if none is recorded."""
+    unscored = result.questions.unscored
+    return unscored[place].get(metric, "") if unscored else ""
+
+
+def is_declined_rightly(result: Result, place: int) -> bool:
+    """Return whether the question in row ``place`` is unanswerable, so that declining it is correct."""
+    column = result.questions.get("answerable")
+    return column is not None and not column[place]
+
+
+class FilledCandidate(NamedTuple):
+    """A candidate with the worst score where it failed or declined: ``worst`` has the ids of these questions.
+
+    If the metric has no worst score, they remain unscored and ``missing`` has their ids instead.
+    """
+
+    result: Result
+    worst: Sequence[str]
+    missing: Sequence[str]
+
+
+def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
+    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
+
+    A missing score is replaced if the baseline has a score there; without a baseline, if measuring failed or the reason
+    is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is correct. The
+    baseline's declined answers get the worst score later, in the matrix (``fill_declined``).
+    """
+    ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
+    unscored = np.flatnonzero(np.isnan(scores)).tolist()
+    reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
+    if baseline is not None:
+        known = dict(zip(baseline.questions["question_id"], baseline.questions[metric], strict=True))
+        lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
+    else:
+        lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
+    lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
+    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries.metrics[metric], scores)
+    if not lost or math.isnan(worst):
+        return FilledCandidate(candidate, (), names)
+    scores[lost] = worst
+    questions = candidate.questions.with_columns({metric: scores.tolist()})
+    return FilledCandidate(replace(candidate, questions=questions), names, ())

@@ -11,11 +11,9 @@ from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, enough_clusters
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.prediction_powered import Corrected
-from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, cluster_sums
-from ragsweep.stats.inference.studentised import studentised_low
+from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen, studentised_low
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, cluster_sums, student_quantile
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]

@@ -12,8 +12,7 @@ from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.estimates import LEVEL, POWER, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import as_normal, student_quantile
-from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
+from ragsweep.stats.inference.resampling import as_normal, cluster_scores, cluster_sums, student_quantile
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

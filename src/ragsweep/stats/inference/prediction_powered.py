@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums, student_quantile
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]

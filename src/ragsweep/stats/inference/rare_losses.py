@@ -1,4 +1,4 @@
-"""Losses too rare to have been observed: whether a lead survives one more cluster on which everything is lost.
+"""Whether a lead survives losses that are rare in the sample, or too rare to have been observed.
 
 If a config gains a little on many questions and loses a lot on a few, it leads by chance when the sample has none of
 the few, and the spread of the sampled scores does not reveal this. The remedy needs a bound on the loss of a single
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
 from ragsweep.stats.inference.estimates import RareLosses
-from ragsweep.stats.inference.resampling import cluster_sums
-from ragsweep.stats.inference.studentised import studentised_low
+from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -135,3 +134,43 @@ def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -
 def _weights(clusters: int) -> Floats:
     """Draw weights of the clusters and of one more cluster, as (draws, clusters + 1)."""
     return np.random.default_rng((SEED, clusters)).exponential(size=(DRAWS, clusters + 1)).astype(np.float32)
+
+
+STUDENTISED_DRAWS = 4_000
+STUDENTISED_SEED = 20261126
+
+
+def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None, level: float) -> float:
+    """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
+
+    Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
+    losses were not drawn. NaN if the values do not vary.
+
+    Args:
+        values: Value of each question, times its weight (questions,).
+        clusters: Cluster of each question, numbered from 0.
+        weights: Weight of each question, with a mean of 1; None: equal weights.
+        level: Level of the bound.
+    """
+    data = cluster_scores(values[None, :], clusters, weights)
+    sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])
+    if error == 0:
+        return math.nan
+    columns = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(np.float32)
+    total, size, squares, products, of_sizes = (_counts(len(sizes)) @ columns).T.astype(np.float64)
+    moved = total / size
+    errors = np.sqrt(np.maximum(squares - 2 * moved * products + moved**2 * of_sizes, 0.0)) / size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistics = np.where(errors > 0, moved / errors, math.inf)
+    return float(data.means[0]) - float(np.quantile(statistics, level)) * error
+
+
+@lru_cache(maxsize=4)
+def _counts(clusters: int) -> Floats:
+    """Draw the count of each cluster in each resample, as (draws, clusters)."""
+    shares = np.full(clusters, 1 / clusters)
+    return (
+        np.random.default_rng((STUDENTISED_SEED, clusters))
+        .multinomial(clusters, shares, size=STUDENTISED_DRAWS)
+        .astype(np.float32)
+    )

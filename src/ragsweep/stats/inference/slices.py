@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
 from ragsweep.stats.inference.matrix import Matrix, relative
-from ragsweep.stats.inference.max_t import critical_value, largest_deviation, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
-from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores
+from ragsweep.stats.inference.resampling import (
+    RESAMPLES,
+    ClusteredScores,
+    cluster_scores,
+    critical_value,
+    largest_deviation,
+    needed_p_value,
+)
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -9,11 +9,10 @@ from hydra.errors import HydraException
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.composition_errors import compose
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
-from ragsweep.sweep.composing.template import JobConfig, PlainConfig
 
 
 def read_overrides(declared: object) -> list[str] | None:

@@ -17,8 +17,8 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, read_write
 
+from ragsweep.sweep.composing.job import MISSING, JobConfig, Template
 from ragsweep.sweep.composing.overrides import Options, parse
-from ragsweep.sweep.composing.template import MISSING, JobConfig, Template
 
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader

@@ -12,8 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.job import JobConfig, Template
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.template import JobConfig, Template
 
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions of Hydra for overrides whose type it does not check."""

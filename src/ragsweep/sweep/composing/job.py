@@ -1,17 +1,25 @@
-"""A job: one config of a command, from its composition (of a trial: from its draw) to its record."""
+"""A job: one config of a command, composed from a template and the job's values, or elsewhere."""
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.sweep.composing.trees import spell
+from ragsweep.sweep.composing.trees import keys_read, leaves, spell, value_at, with_values
 
 if TYPE_CHECKING:
     from ragsweep.evaluation.experiment import Experiment
-    from ragsweep.sweep.composing.template import JobConfig, PlainConfig
+
 
 RUNG = "questions.until"
 """The config key with the end of a rung; set only for Hydra's launchers, which start jobs by overrides alone."""
@@ -54,3 +62,180 @@ class Job:
         """The options of the config's groups, as parameters."""
         groups = self.config.written
         return {group: str(option) for group, option in self.config.choices.items() if group in groups and option}
+
+
+MISSING = "???"
+"""The text of a value that each job must set."""
+
+_CIRCULAR = "an interpolation is circular; replace one reference in the cycle with a value"
+
+
+class Template:
+    """A composed config, its node ``hydra`` included, in which jobs set plain values."""
+
+    def __init__(self, config: DictConfig, overrides: tuple[str, ...]) -> None:
+        self.config, self.overrides = config, overrides
+        written = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        assert isinstance(written, dict)
+        self.hydra: dict[str, Any] = written.pop("hydra")
+        self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
+        task = copy.deepcopy(config)  # without the node hydra, which our keys must not read
+        with read_write(task), open_dict(task):
+            del task["hydra"]
+        self._in_job, self._task = _Settable(config, self.tree), _Settable(task, self.written)
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The whole config with interpolations, the node ``hydra`` included."""
+        return {**self.written, "hydra": self.hydra}
+
+    def accepts(self, key: str) -> bool:
+        """Return whether a key has a single value and is reached through mappings only."""
+        *above, last = key.split(".")
+        node: Any = self.written
+        for part in above:
+            node = node.get(part) if isinstance(node, Mapping) else None
+        return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
+
+    def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Set values at dotted keys, and return the config as plain values with resolved interpolations.
+
+        Raises ConfigError for a missing value or an unresolvable interpolation.
+        """
+        if any(map(self._is_read, changes)) or not self._missing <= changes.keys():
+            return to_plain(self._task.set(changes))
+        return with_values(self._values, changes)
+
+    def changed(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values in the config in place, and reset those of the previous call; return the config.
+
+        Copying the config for each job would be too slow. The returned config is valid until the next call.
+        """
+        return self._in_job.set(changes)
+
+    def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the node ``hydra`` with its interpolations, and with values set at keys such as ``hydra.job.num``."""
+        set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
+        return set_values
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The template as plain values, in which ``???`` marks values that each job sets."""
+        return to_plain(self._task.set({}), allow_missing=True)
+
+    @cached_property
+    def _missing(self) -> frozenset[str]:
+        return frozenset(where for where, value in leaves(self.written) if value == MISSING)
+
+    @cached_property
+    def _read(self) -> frozenset[str] | None:
+        """The keys that interpolations read; None if they can only be determined by resolving."""
+        read: set[str] = set()
+        for where, text in leaves(self.written):
+            keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
+            if keys is None:
+                return None
+            read |= keys
+        return frozenset(read)
+
+    def _is_read(self, key: str) -> bool:
+        if self._read is None:
+            return True
+        return any(key == read or key.startswith(f"{read}.") or read.startswith(f"{key}.") for read in self._read)
+
+
+class _Settable:
+    """A config in which values can be set at dotted keys, and reset to those of the original config."""
+
+    def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
+        self.config, self._written = config, written
+        self._changes: dict[str, Any] = {}
+        # Flags are set once: setting them for each job would be slower than setting its values.
+        for node in (config, config.get("hydra")):
+            if node is not None:
+                OmegaConf.set_readonly(node, False)
+                OmegaConf.set_struct(node, False)
+
+    def set(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values, and reset all others to the original config."""
+        before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
+        for key, written in before.items():
+            value, current = changes.get(key, written), self._changes.get(key, written)
+            if value != current or type(value) is not type(current):
+                OmegaConf.update(self.config, key, value, merge=False)
+        self._changes = dict(changes)
+        return self.config
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """The config of one job: a template, and the plain values that the job sets."""
+
+    template: Template = field(repr=False)
+    changes: Mapping[str, Any]
+    overrides: tuple[str, ...]
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The config as plain values, without the node ``hydra``. Raises ConfigError as `Template.values` does."""
+        return self.template.values(self.changes)
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The config with interpolations, and ``???`` for missing values."""
+        return with_values(self.template.written, self.changes)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The chosen option of each group."""
+        choices: Mapping[str, str] = self.template.hydra["runtime"]["choices"]
+        return choices
+
+
+@dataclass(frozen=True)
+class PlainConfig:
+    """The config of a job as plain values, composed by Hydra itself or read from a record."""
+
+    values: dict[str, Any]
+    written: dict[str, Any]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
+        """Wrap a composed config without its node ``hydra``. Raises ConfigError as `to_plain` does."""
+        written: Any = OmegaConf.to_container(config, resolve=False)
+        return cls(to_plain(config), written, choices)
+
+
+def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
+    """Convert a config to plain values, with resolved interpolations.
+
+    Raises ConfigError for an unresolvable value, and for a missing one unless ``allow_missing``.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
+    except MissingMandatoryValue as fault:
+        missing = [str(fault.full_key)]
+        with suppress(OmegaConfBaseException):  # another interpolation may be unresolvable
+            missing = sorted(OmegaConf.missing_keys(config)) or missing
+        raise ConfigError("\n".join(f"{key}: requires a value; set {key}=..." for key in missing)) from None
+    except OmegaConfBaseException as fault:
+        raise ConfigError(
+            f"{fault.full_key or 'config'}: {explain_interpolation(str(fault).splitlines()[0])}"
+        ) from None
+    except RecursionError:
+        raise ConfigError(f"config: {_CIRCULAR}") from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def explain_interpolation(fault: str) -> str:
+    """Replace OmegaConf's message on an interpolation with a fact and a remedy; return any other message unchanged."""
+    if "Recursi" in fault or "recursion" in fault:
+        return _CIRCULAR
+    if variable := re.search(r"Environment variable '(\w+)' not found", fault):
+        name = variable[1]
+        return f"the environment variable {name} is not set; set it, or give a default: ${{oc.env:{name},DEFAULT}}"
+    if key := re.search(r"Interpolation key '(.+?)' not found", fault):
+        return f"interpolates {key[1]}, which is not a key; correct the name"
+    return fault

@@ -9,17 +9,15 @@ from ragsweep.core.results import COMPLETE, PARTIAL, Result, Summary
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Record, Sweep
-from ragsweep.report.artifacts import artifacts
+from ragsweep.report.artifacts import artifacts, numbers, question_rows
 from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
 from ragsweep.report.page.data import page_document
-from ragsweep.report.page_texts import PageTexts, PastSweep
-from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_document import description_document
+from ragsweep.report.sweep_report import PageTexts, PastSweep
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import goodness, headline
-from ragsweep.report.verdict_files import numbers
 from ragsweep.report.writers.html import as_html
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison

@@ -1,27 +1,37 @@
-"""Summarise the records of a sweep: at its end, when shown again, and when tracked later."""
+"""Summarise recorded sweeps: one sweep with its verdict, and the best config of each past sweep."""
+
+from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
-from ragsweep.core.results import DROPPED, Failure, HumanLabel, Result, objectives
+from ragsweep.core.results import COMPLETE, DROPPED, DatasetFacts, Failure, HumanLabel, Result, Summary, objectives
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import number_configs
+from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.tables import goodness
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.stats.holdout_gap import Gap, holdout_gap
+from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
-from ragsweep.sweep.concluding.finalists import Finalists, choose, collect_finalists
-from ragsweep.sweep.concluding.past_sweeps import past_sweeps
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
-from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
+from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
+
+if TYPE_CHECKING:
+    pass
+
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs on the basis of earlier scores."""
@@ -158,3 +168,54 @@ def _compare(
     except Exception as fault:  # failing conclusions must not lose the results
         logging.getLogger(__name__).exception("the configs could not be compared")
         return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")
+
+
+MOST_PAST = 50
+"""Maximum number of sweeps in a page's history."""
+
+
+def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
+    """List the sweeps on these questions, from the oldest to the latest, each with its best config by a metric.
+
+    Sweeps without a value of the metric are left out. ``until`` is the id of the last sweep considered. At most the
+    last `MOST_PAST` sweeps are listed.
+    """
+    found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
+    for sweep in ledger.sweeps():
+        known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
+        if known:
+            best = max(known, key=lambda job: goodness(known[job][1]))
+            name = number_configs({job: label for job, (label, _) in known.items()})[best]
+            title, value = sweep_title(sweep), known[best][1]
+            past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
+        if sweep.id == until:
+            break
+    return past[-MOST_PAST:]
+
+
+def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
+    """Return a sweep's best config by its first objective: the numbered name, the result and the objective's summary.
+
+    Configs that are PARTIAL or were dropped by a race are ignored. Configs that refuse every answerable question count
+    only if there are no others. Returns None if no config remains.
+    """
+    names = number_configs({record.job: record.outcome.name for record in records})
+    valued = [
+        (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
+        for record in records
+        if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
+        for metric in objectives(record.outcome.run.config)[:1]
+        if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
+    ]
+    answering = [one for one in valued if not refuses_all(one[1])]
+    return max(answering or valued, key=lambda one: goodness(one[2]), default=None)
+
+
+def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
+    """Yield each sweep that has a best config (see `best_of`), and that config's result, from the oldest sweep on."""
+    for sweep in ledger.sweeps():
+        records = ledger.records(sweep.id)
+        if best := best_of(records):
+            name, result, summary = best
+            measured = sum(isinstance(record.outcome, Result) for record in records)
+            yield PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary), result

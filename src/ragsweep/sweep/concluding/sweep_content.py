@@ -16,17 +16,15 @@ from ragsweep.report.front import front_lines
 from ragsweep.report.holdout import gap_line
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, signed
-from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.race import race_lines
-from ragsweep.report.result_blocks import failure_lines
-from ragsweep.report.sweep_document import sweep_document
-from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.sweep_document import failure_lines, sweep_document
+from ragsweep.report.sweep_report import PageTexts, SweepReport
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import change
 from ragsweep.report.writers.terminal import show
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
-from ragsweep.sweep.concluding.finalists import Finalists, plain_name
+from ragsweep.sweep.concluding.sweep_summary import Finalists, plain_name
 
 if TYPE_CHECKING:
     from ragsweep.sweep.concluding.sweep_summary import SweepSummary

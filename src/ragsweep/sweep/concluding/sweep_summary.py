@@ -1,21 +1,121 @@
-"""A sweep's results and conclusions, as data."""
+"""A sweep's results and conclusions, as data, including a search's finalists on the holdout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsweep.core.results import DatasetFacts, Failure, Result, objectives, pareto_front
+import numpy as np
+
+from ragsweep.core.results import DatasetFacts, Failure, Result, Run, objectives, pareto_front
+from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
+from ragsweep.report.holdout import Gap, holdout_gap
+from ragsweep.report.naming import short
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.sweep.concluding.finalists import Finalists, choose
+from ragsweep.sweep.composing.job import SUFFIX
 
 if TYPE_CHECKING:
-    from ragsweep.report.page_texts import PastSweep
-    from ragsweep.stats.holdout_gap import Gap
+    from ragsweep.report.sweep_report import PastSweep
     from ragsweep.sweep.searching.study_summary import StudySummary
+
+
+@dataclass(frozen=True)
+class Finalists:
+    """The configs evaluated on the holdout at the end of a search, the reference first.
+
+    ``verdict`` compares them on the holdout, with simultaneous intervals for their leads.
+    """
+
+    results: Sequence[Result] = ()
+    failures: Sequence[Failure] = ()
+    tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
+    metric: str = ""
+    gap: Gap | None = None  # between the tune questions and the holdout
+    verdict: SweepComparison | NoComparison | None = None  # None: there are fewer than two finalists
+
+    @property
+    def questions(self) -> int:
+        """The number of questions of the holdout."""
+        return self.results[0].run.dataset.questions if self.results else 0
+
+    def named(self) -> tuple[list[Result], list[Failure]]:
+        """Return results and failures under the configs' names in the search."""
+        results = [result.renamed(plain_name(result.name)) for result in self.results]
+        return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
+
+    def compared(self) -> Iterator[tuple[Result, float, float]]:
+        """Yield each holdout result, the config's value on the tune questions, and the gap: holdout minus tune."""
+        for result, before in zip(self.results, self.tuned, strict=True):
+            tune = before.summaries.metrics[self.metric].value
+            yield result, tune, result.summaries.metrics[self.metric].value - tune
+
+    def row(self, result: Result) -> int | None:
+        """Return the row of a config in the verdict; None if it could not be compared."""
+        configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
+        return configs.index(plain_name(result.name)) if plain_name(result.name) in configs else None
+
+
+def choose(
+    results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
+) -> list[Result]:
+    """Choose the configs to evaluate on the holdout: the reference, the chosen config, the best one, and others.
+
+    The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
+    be the best, the cheapest first. ``most`` limits the number of configs; the reference counts towards it only if
+    it may be the best, and there is always room for one config besides it. Returns [] if ``most`` is 0, if there is no
+    comparison, if the search used all questions, or if the golden set is too small for a holdout.
+    """
+    if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
+        return []
+    kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
+    known, means = list(verdict.costs.values.values()), verdict.ranked
+    by_name = {result.name: result for result in results}
+    own = [row for row, name in enumerate(verdict.matrix.configs) if name in by_name]  # not a recorded baseline
+    base = verdict.baseline if verdict.baseline in own else own[0]
+
+    def price(row: int) -> tuple[float, ...]:
+        return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)
+
+    first = [best] if verdict.choice.row is None else [verdict.choice.row, best]
+    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row in own and row != base]
+    rows = others if most is None else others[: max(most - (base in kept), 1)]
+    return [by_name[verdict.matrix.configs[row]] for row in (base, *rows)]
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a finalist's config in the search."""
+    return name.removesuffix(SUFFIX)
+
+
+def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
+    """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
+
+    The verdict is a NoComparison if there are outcomes, but no result of the first chosen config; else it is None, and
+    the caller compares the finalists.
+    """
+    by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
+    pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
+    failures = [after for after, _ in pairs if isinstance(after, Failure)]
+    both = [(after, before) for after, before in pairs if isinstance(after, Result)]
+    results, tuned = [after for after, _ in both], [before for _, before in both]
+    gap = holdout_gap(results, tuned, metric) if results else None
+    collected = Finalists(results, failures, tuned, metric, gap)
+    if pairs and (not tuned or tuned[0] is not chosen[0]):
+        return replace(
+            collected, verdict=NoComparison(f"the reference, {short(chosen[0].name)}, was not measured on the holdout")
+        )
+    return collected
+
+
+def _is_held_back(run: Run) -> bool:
+    """Return whether a search used only the tune questions of a set that is large enough for a holdout."""
+    facts = run.dataset
+    left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
+    return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH
 
 
 @dataclass(frozen=True)

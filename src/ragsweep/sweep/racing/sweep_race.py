@@ -14,7 +14,7 @@ from ragsweep.core.types import Metric, weights_of
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
-from ragsweep.sweep.racing.question_order import QuestionOrder, ordered
+from ragsweep.sweep.racing.rungs import QuestionOrder, ordered
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace

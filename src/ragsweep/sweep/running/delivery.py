@@ -1,38 +1,47 @@
-"""Outcomes of jobs in other processes: sent through the remote half of the store, recorded by the command.
+"""Outcomes of jobs in other processes: serialised, sent through the store, recorded by the command.
 
 A worker, which may run on another machine, has a store, but does not use the command's ledger. It puts each outcome
 into the object store, and the command records the available outcomes when its launcher returns or fails. So a dying
 worker loses only its current job, and a dying command loses nothing: when it is repeated, jobs that have sent an
 outcome are not evaluated again.
+
+An outcome is sent without pickle, with all data for the ledger and the tracker:
+
+    digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
+
+``beside`` contains the data outside the record: the artifacts, and the digests of the holdout questions.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import PARTIAL, Evaluation, Failure
+from ragsweep.core.results import NO_ARTIFACTS, PARTIAL, Artifacts, Evaluation, Failure, Result
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Sweep
-from ragsweep.records.transport import Delivery, from_bytes, to_bytes
+from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 from ragsweep.report.tables import partial_note
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import PAUSE, Remote
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
-from ragsweep.sweep.running.launching import Launch
+from ragsweep.sweep.running.jobs import JobValue, Launch, Partial, attempt, job_value, name_job, rung_value
 from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces, masked
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
@@ -208,3 +217,69 @@ def _failed(fault: Exception) -> JobReturn:
     result = JobReturn()
     result.return_value, result.status = fault, JobStatus.FAILED
     return result
+
+
+_BLOCKS = ("scores", "counts", "own", "shared")
+_DIGEST, _LENGTH = 32, 8
+
+
+class Delivery(NamedTuple):
+    """An outcome, the calls, tokens and money that were spent on it, and its artifacts."""
+
+    outcome: Result | Failure
+    spent: Mapping[str, float]
+    artifacts: Artifacts = NO_ARTIFACTS
+
+
+def to_bytes(name: str, delivery: Delivery) -> bytes:
+    """Serialise a delivery, together with the name under which it is stored."""
+    outcome, spent, artifacts = delivery
+    encoded, beside = encode(outcome), dict[str, Any]()
+    if isinstance(outcome, Result):
+        texts = {name: dict(table) for name, table in vars(artifacts).items() if name != "traces"}
+        beside = {**texts, "traces": list(artifacts.traces), "held": list(outcome.run.dataset.held)}
+    blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
+    facts = {
+        "name": name,
+        "status": encoded.status,
+        "signature": encoded.signature,
+        "text": encoded.text,
+        "digest": encoded.shared_digest,
+        "spent": dict(spent),
+        "lengths": list(map(len, blocks)),
+    }
+    header = json.dumps(facts).encode()
+    data = zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *blocks]))
+    return _digest(data) + data
+
+
+def from_bytes(name: str, data: bytes) -> Delivery:
+    """Restore a delivery; raises InputError unless the bytes come from `to_bytes` under this name."""
+    if _digest(data[_DIGEST:]) != data[:_DIGEST]:
+        raise InputError("the outcome does not match its digest")
+    try:
+        plain = zlib.decompress(data[_DIGEST:])
+        end = _LENGTH + int.from_bytes(plain[:_LENGTH], "little")
+        facts, blocks = json.loads(plain[_LENGTH:end]), []
+        if facts["name"] != name:
+            raise ValueError("it belongs to another job")
+        for length in facts["lengths"]:
+            blocks.append(plain[end : end + length])
+            end += length
+        scores, counts, own, shared, others = blocks
+        digest = facts["digest"]
+        encoded = Encoded(facts["status"], facts["signature"], facts["text"], scores, counts, own, shared, digest)
+        spent = {name: float(amount) for name, amount in facts["spent"].items()}
+        outcome = decode(encoded, decode_shared(shared, digest) if digest else {})
+        if isinstance(outcome, Failure):
+            return Delivery(outcome, spent)
+        beside = json.loads(others)
+        dataset = replace(outcome.run.dataset, held=tuple(beside.pop("held")))
+        outcome = replace(outcome, run=replace(outcome.run, dataset=dataset))
+        return Delivery(outcome, spent, Artifacts(traces=tuple(beside.pop("traces")), **beside))
+    except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
+        raise InputError(f"the outcome is from another job or another version: {fault}") from None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()

@@ -21,13 +21,11 @@ from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.compose import CONFIG, VERSION_BASE, config_folder
 from ragsweep.sweep.composing.config_policy import add_secrets
-from ragsweep.sweep.composing.job import RUNG, Job
+from ragsweep.sweep.composing.job import RUNG, Job, PlainConfig
 from ragsweep.sweep.composing.search_settings import searches
-from ragsweep.sweep.composing.template import PlainConfig
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
-from ragsweep.sweep.running.jobs import JobValue, run_job
-from ragsweep.sweep.running.launching import Body
+from ragsweep.sweep.running.jobs import Body, JobValue, run_job
 from ragsweep.sweep.running.loop import JobLoop, to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable

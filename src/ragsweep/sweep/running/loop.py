@@ -16,9 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.compose import as_hydra_config
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.composing.trees import keys_read, value_at
 from ragsweep.sweep.running.jobs import log_once
 

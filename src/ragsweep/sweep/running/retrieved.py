@@ -13,8 +13,7 @@ from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evid
 from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.report.numbers import number, signed
 from ragsweep.stages.graph import Wanted, plan
-from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.template import PlainConfig
+from ragsweep.sweep.composing.job import Job, PlainConfig
 from ragsweep.sweep.running.session import Session
 
 

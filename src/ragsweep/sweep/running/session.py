@@ -27,13 +27,13 @@ from ragsweep.golden.partition import ALL
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.records.ledger import Ledger
-from ragsweep.report.page_texts import PageTexts, PromptReader
 from ragsweep.report.progress import Lines
+from ragsweep.report.sweep_report import PageTexts, PromptReader
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.ray_shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.remote import Remote, open_remote
+from ragsweep.stages.shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.composing.settings import check_config, checked_metrics

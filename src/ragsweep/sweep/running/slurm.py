@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
     from ragsweep.sweep.composing.job import Job
-    from ragsweep.sweep.running.launching import Launch
+    from ragsweep.sweep.running.jobs import Launch
 
 POLL = 10.0
 """Seconds between calls to squeue."""

@@ -28,8 +28,7 @@ from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import SUFFIX, Job
 from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
 from ragsweep.sweep.composing.sweep_names import read_settings, study_title
-from ragsweep.sweep.running.jobs import attempt
-from ragsweep.sweep.running.launching import Launch
+from ragsweep.sweep.running.jobs import Launch, attempt
 from ragsweep.sweep.running.multirun import DONE, Ending, Multirun, lost_job
 from ragsweep.sweep.running.recording import OutcomeWriter
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder

@@ -1,4 +1,4 @@
-"""Baselines of a task: answers from fields of the case, without a model."""
+"""Generators without a model: no answers, or answers from fields of a task's case."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Answer, DatasetReader, PartTraits, Question, Request
 from ragsweep.parts.templates import fill
 
@@ -50,3 +51,14 @@ class Baseline:
     @cached_property
     def _questions(self) -> Mapping[str, Question]:
         return {question.text: question for question in self.dataset.load().golden.questions}
+
+
+class NoGenerator:
+    """Generate no answers: only retrieval is evaluated."""
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Report a failed answer for every request; never called, because the stage is omitted."""
+        for number in range(len(requests)):
+            done(number, Answer(failed=NO_ANSWERS))

@@ -1,1 +1,0 @@
-"""Add questions by hand or from production logs."""
