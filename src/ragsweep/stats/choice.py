@@ -6,16 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.matrix import Matrix, has_ratios
 from ragsweep.stats.verdict import LIKELY, Beliefs
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """The cost metrics, in order of priority: money, paid quantities, time."""

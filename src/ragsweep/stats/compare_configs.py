@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import Doubles
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.stats.audits import length_keys, rises_with
 from ragsweep.stats.choice import COSTS, Choice, choose, find_loss, find_margin
@@ -26,8 +26,6 @@ from ragsweep.stats.inference.slices import by_slice, reversals
 from ragsweep.stats.latencies import LEAST_MS, latency_apart
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs
-
-Doubles = NDArray[np.float64]
 
 SAVING = 0.1
 """Minimum share of a cost that counts as a saving."""

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, Costs
 from ragsweep.stats.inference.best import SelectionBias
@@ -19,10 +19,6 @@ from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differen
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 
 FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
 """The class path, as in configs, of the generator that answers with fields of the case."""

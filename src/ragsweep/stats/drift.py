@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
+from ragsweep.core.question_results import Doubles, Numbers
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
 """Kinds of comparisons: of two shares; of the order of two numbers, one drawn from each side; of a typical ratio."""
@@ -41,7 +40,7 @@ class ClusteredSample(NamedTuple):
     """
 
     values: Doubles
-    clusters: NDArray[np.int64]
+    clusters: Numbers
     weights: Doubles
     is_repeated: bool = True
 

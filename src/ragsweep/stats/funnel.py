@@ -7,9 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import Flags, Numbers, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.evidence_traces import Traces, read_traces
@@ -27,9 +26,6 @@ CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
 )
 STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
 """The stages that can lose evidence, in order."""
-
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
 from ragsweep.stats.audits import BetterLeg, DegradedSlices, FusionAudit, LegComparison, UniqueRecall
 from ragsweep.stats.comparable import labels_of
@@ -15,9 +15,6 @@ from ragsweep.stats.evidence_traces import Traces, read_traces
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.slices import by_slice
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def audited_metrics(result: Result) -> tuple[str, ...]:

@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.plurals import counted
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResults
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 READS: Mapping[str, tuple[str, ...]] = {
     "ragas_answer_correctness": ("answer",),
@@ -61,7 +57,7 @@ class MatchedLabels:
     own: Doubles  # (configs, questions)
     shared: Mapping[str, Doubles]
     drawn: Mapping[str, Flags]
-    cases: NDArray[np.int64]  # (configs, questions)
+    cases: Numbers  # (configs, questions)
     total: int
     unused: Mapping[str, int]  # reason -> number of labels
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags
+
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
@@ -19,8 +21,6 @@ FEWEST = 10
 """Minimum number of scores for a bootstrap; with fewer, its coverage is too low."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 """The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
-
-Doubles = NDArray[np.float64]
 
 
 def means_with_intervals(
@@ -76,7 +76,7 @@ def varying(weights: Doubles | None) -> Doubles | None:
     return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
 
 
-def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
+def _effective(known: Flags, weights: Doubles | None) -> Doubles:
     """Return the number of scores of every row; with weights, the effective one (Kish, Survey Sampling, 1965)."""
     if weights is None:
         return np.asarray(known.sum(axis=1))
@@ -100,7 +100,7 @@ def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, floa
     return float(scores.mean()) - half, float(scores.mean()) + half
 
 
-def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
+def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
     """Return the mean of each row's known scores, NaN if there are none; rows with equal gaps are computed together."""
     if known.all() and known.size and weights is None:
         return np.asarray(rows.mean(axis=1))
@@ -122,7 +122,7 @@ def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
     return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
 
 
-def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
+def _resampled_ends(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
     """Return the ends of each row's interval, which are quantiles of its means over the resamples, as (rows, 2).
 
     Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53,
@@ -214,7 +214,7 @@ def quantile(ordered: Doubles, share: float) -> float:
     return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
-def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float, float]:
+def quantile_interval(scores: Doubles, share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
     The smallest or the largest score is an end if the interval then reaches ``LEVEL``. An end beyond all scores is NaN:

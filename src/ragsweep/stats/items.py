@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.matrix import Matrix
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 FEWEST = 8
 """Minimum number of distinct configs for a correlation over them."""
@@ -178,8 +175,6 @@ def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
         intercept = intercept + (aa * down[1] - ab * down[0]) / bottom
     return slope, intercept
 
-
-Flags = NDArray[np.bool_]
 
 DIVISIONS, RANDOM = 20, 100
 """The number of ways to halve the configs, and the number of random sets for each."""

@@ -8,8 +8,8 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Failure, HumanLabel, Result
 from ragsweep.stats.audits import rises_with
 from ragsweep.stats.choice import choose
@@ -31,8 +31,6 @@ from ragsweep.stats.inference.estimates import AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
 from ragsweep.stats.inference.slices import reversals
-
-Doubles = NDArray[np.float64]
 
 UNLABELLED = f"with fewer than {FEWEST_LABELS} labels"
 _RATIOS = "it is compared by ratios, which labels cannot correct"
@@ -208,7 +206,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
     )
 
 
-def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:
+def _undominated(beliefs: CorrectedMeans) -> Flags:
     """Flag the configs that no other config is shown to beat; the intervals of all pairs hold together at 95 %."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)

@@ -6,9 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
     from ragsweep.core.results import Result, Summaries
 
@@ -20,8 +17,6 @@ LEAST_MS = 1.0
 """Minimum difference in milliseconds: a smaller one is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
 """Stages without a probe: their latency is measured on the original calls."""
-
-Flags = NDArray[np.bool_]
 
 
 def slowness(result: Result) -> float:

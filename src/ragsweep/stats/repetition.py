@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.plurals import percentage
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import Doubles, Flags, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import cluster_scores
 
-Doubles = NDArray[np.float64]
 _ROUNDING = 1e-9
 
 
@@ -168,7 +167,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
     return found
 
 
-def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
+def _forms(planned: Sequence[int], known: Flags, share: float) -> tuple[Doubles, Doubles]:
     """Return the quadratic form F that estimates the variance of a mean difference, and the scores' weights in it.
 
     Let x be the scores of all known repetitions. Then x' F x is a sum over all ordered pairs of configs, including each

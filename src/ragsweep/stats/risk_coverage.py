@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Flags
+
 
 class CoveragePoint(NamedTuple):
     """The result of giving only answers whose support is at least ``threshold``.
@@ -55,7 +57,7 @@ def curve(
     sure, score, exists, declined = sure[usable], score[usable], exists[usable], declined[usable]
     weight = None if weights is None else np.asarray(weights, dtype=np.float64)[usable]
 
-    def average(values: NDArray[Any], chosen: NDArray[np.bool_]) -> float:
+    def average(values: NDArray[Any], chosen: Flags) -> float:
         if not chosen.any():
             return math.nan
         return float(np.average(values[chosen], weights=None if weight is None else weight[chosen]))

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.missing import INAPPLICABLE, SKIPPED, ReasonCodes, failed, number_reasons
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
 from ragsweep.stats.intervals import (
@@ -20,8 +20,6 @@ from ragsweep.stats.intervals import (
     weighted_quantile_interval,
 )
 
-Numbers = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 Amount = tuple[float, float, float]
 """A value and the ends of its interval."""
 
@@ -56,7 +54,7 @@ class ScoreTable:
     values: Doubles  # (metrics, questions)
     reasons: Sequence[ReasonCodes]
     weights: Doubles | None = None
-    unanswered: NDArray[np.bool_] | None = None
+    unanswered: Flags | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Summarise each metric over the questions with the indices ``chosen``; None: over all questions."""
@@ -73,7 +71,7 @@ class ScoreTable:
             for n, metric in enumerate(self.metrics)
         }
 
-    def _amounts(self, values: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> dict[int, Amount]:
+    def _amounts(self, values: Doubles, known: Flags, weights: Doubles | None) -> dict[int, Amount]:
         means, lowest, highest = self._averaged
         intervals = np.stack(means_with_intervals(values[means], lowest, highest, weights), axis=1)
         amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
@@ -123,7 +121,7 @@ def collect_scores(
     metrics: Sequence[Metric],
     scores: Mapping[str, Scores],
     weights: Doubles | None = None,
-    unanswered: NDArray[np.bool_] | None = None,
+    unanswered: Flags | None = None,
 ) -> ScoreTable:
     """Collect the scores of the metrics in one table; ``weights`` and ``unanswered`` are as in ``ScoreTable``."""
     rows = [scores[metric.name] for metric in metrics]

@@ -3,9 +3,7 @@
 import math
 from typing import Literal, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ragsweep.core.question_results import Doubles
 from ragsweep.stats.inference.estimates import Differences
 
 Kind = Literal["the same", "shown better", "likely better", "equal", "open", "likely worse", "shown worse"]
@@ -26,7 +24,7 @@ class Beliefs(Protocol):
     """Estimates of the true means of configs: a posterior, or corrected means with their errors."""
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Doubles:
         """The expected true means (configs,); higher is better."""
 
     def probability_better(self, row: int, other: int) -> float:

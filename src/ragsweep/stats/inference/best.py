@@ -4,14 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import NEGLIGIBLE
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 FOLDS = 10
 PARTITIONS = 20

@@ -12,10 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+from ragsweep.core.question_results import Doubles, Numbers
 
 FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""

@@ -9,13 +9,9 @@ time.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.resampling import cluster_sums
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 STAKES = (0.3, 0.6, 0.9)
 """Shares of a capital that one question may lose. Each stake has its own capital; the capitals are averaged."""

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.data import Floats
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differences, Part
 from ragsweep.stats.inference.matrix import Matrix, has_ratios, is_amount, transform_amounts
@@ -24,10 +25,6 @@ from ragsweep.stats.inference.resampling import (
     cluster_scores,
     deviations,
 )
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
@@ -134,8 +131,6 @@ def _notes(differences: Doubles, baseline: int, known: bool) -> tuple[str, ...]:
 
     return tuple(note(row, scores) for row, scores in enumerate(differences))
 
-
-Floats = NDArray[np.float32]
 
 WORK = 500_000_000
 """Maximum of pairs times resamples. With more than about 300 configs there are fewer resamples, but at least 1,000."""

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 
 TOO_SHORT = "may be too short: rare losses"
 SURE = 0.05

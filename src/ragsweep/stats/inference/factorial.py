@@ -7,13 +7,12 @@ from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, max_t_intervals, needed_p_value
 
-Doubles = NDArray[np.float64]
 Method = Literal["full grid", "least squares", "least squares without interactions"]
 Interactions = Literal["estimated", "present", "not shown", "untestable"]
 

@@ -17,12 +17,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResults
 from ragsweep.core.results import Result, Summary
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 
 SOURCE, WEIGHT = "source", "weight"
 """The columns with each question's cluster and weight in a table of outcomes."""
@@ -87,7 +83,7 @@ class Matrix:
             declined=None if self.declined is None else self.declined[list(rows)],
         )
 
-    def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
+    def select_questions(self, chosen: Flags) -> Matrix:
         """Return the matrix of the ``chosen`` questions, with clusters renumbered and weights rescaled to mean 1."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
         weights = None if self.weights is None else relative(self.weights[chosen])

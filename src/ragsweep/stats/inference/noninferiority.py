@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, enough_clusters
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
@@ -15,7 +15,6 @@ from ragsweep.stats.inference.prediction_powered import Corrected
 from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen, studentised_low
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, cluster_sums, student_quantile
 
-Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
@@ -241,7 +240,7 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     return _bound(slack, clusters, weights, level, side)
 
 
-def _bound(slack: Doubles, clusters: NDArray[np.int64], weights: Doubles | None, level: float, side: float) -> float:
+def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, level: float, side: float) -> float:
     """Return one end of Student's interval of the mean slack."""
     data = cluster_scores(slack[None, :], clusters, weights)
     return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])

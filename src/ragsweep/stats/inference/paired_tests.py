@@ -4,12 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.data import Floats
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.resampling import cluster_sums
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 EXACT = 25
 """Maximum number of differing questions for which the rank sum's distribution is enumerated, with ties."""
@@ -159,13 +157,13 @@ def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
     return np.asarray((beyond + 1) / (drawn + 1))
 
 
-def _all_signs(clusters: int) -> NDArray[np.float32]:
+def _all_signs(clusters: int) -> Floats:
     """Return every combination of signs, as (clusters, 2 ** clusters)."""
     bits = np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1
     return np.asarray(bits * 2 - 1, dtype=np.float32)
 
 
-def _beyond(sums: Doubles, signs: NDArray[np.float32], observed: Doubles) -> Doubles:
+def _beyond(sums: Doubles, signs: Floats, observed: Doubles) -> Doubles:
     """Count, per row, the flips whose sum is at least as far from 0 as the observed one."""
     flipped = sums.astype(np.float32) @ signs
     np.abs(flipped, out=flipped)

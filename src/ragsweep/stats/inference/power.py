@@ -6,16 +6,13 @@ from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.estimates import LEVEL, POWER, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import as_normal, cluster_scores, cluster_sums, student_quantile
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 SEED = 20261125
 SIMULATED = 400

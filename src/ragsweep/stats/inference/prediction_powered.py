@@ -10,14 +10,11 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.cluster_errors import effective_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums, student_quantile
-
-Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 FEWEST_LABELS = 10
 """Minimum number of labels for an estimate of the spread."""
@@ -95,7 +92,7 @@ class _Case:
     known: Flags
     settled: Doubles
     open: Flags
-    clusters: NDArray[np.int64]
+    clusters: Numbers
     signs: Doubles  # (rows, 1)
 
     @classmethod

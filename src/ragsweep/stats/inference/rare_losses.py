@@ -9,16 +9,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.data import Floats
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.cluster_errors import effective_clusters
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
-
-Doubles = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SEEN = 10
 """Number of losing clusters at which losses count as observed, so that the interval includes their spread."""

@@ -8,11 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.data import Floats
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import enough, intraclass_correlation, unequal_clusters
-
-Doubles = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Numbers = NDArray[np.int64]
 
 RESAMPLES = 10_000
 BLOCK = 500
@@ -202,7 +200,7 @@ def critical_value(largest: float, degrees: float) -> float:
     return as_student(largest, degrees) * (1 + ROUNDING)
 
 
-def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
+def _furthest(block: Floats) -> Floats:
     np.abs(block, out=block)
     return np.asarray(block.max(axis=1))
 

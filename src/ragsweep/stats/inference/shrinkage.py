@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
 """Candidate standard deviations of true means, for scores within 0 and 1."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
 from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
@@ -19,10 +19,6 @@ from ragsweep.stats.inference.resampling import (
     largest_deviation,
     needed_p_value,
 )
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SMALL = 20
 """Slices with fewer questions are marked, because they show only large differences."""
