@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
-from ragsweep.stats.inference.matrix import Matrix, relative
+from ragsweep.stats.inference.matrix import Matrix, number_clusters, relative
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import (
     RESAMPLES,
     ClusteredScores,
+    SimultaneousIntervals,
+    bound,
     cluster_scores,
-    critical_value,
     largest_deviation,
     needed_p_value,
 )
@@ -54,19 +54,19 @@ def by_slice(
         return ()
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
+    p_values = np.stack([randomisation(differences[:, mask], matrix.clusters[mask]) for *_, mask in chosen])
+    p_values[:, baseline] = math.nan  # so that Holm's correction does not count the baseline
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
-    ends = _intervals(differences, matrix, [mask for *_, mask in chosen], level, resamples)
     most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
-    return tuple(
-        Slice(
-            *(label, value, int(mask.sum()), int(mask.sum()) < SMALL),
-            *(part.means, part.low, part.high, p, adjusted),
-            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded,
-            matrix.higher_is_better,
-        )
-        for (label, value, mask), part, p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
-    )
+    found = []
+    intervals = _intervals(differences, matrix, [mask for *_, mask in chosen], level, resamples)
+    for (label, value, mask), part, p, adjusted in zip(chosen, intervals, p_values, corrected, strict=True):
+        shown, allowed = (part.low > 0) | (part.high < 0), needed_p_value(part.critical, part.degrees, level)
+        clusters, questions = number_clusters(matrix.clusters[mask]), int(mask.sum())
+        exposed = find_exposed(differences[:, mask], clusters, shown, most, allowed) & guarded
+        numbers = (part.means, part.low, part.high, p, adjusted, exposed)
+        found.append(Slice(label, value, questions, questions < SMALL, *numbers, matrix.higher_is_better))
+    return tuple(found)
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
@@ -83,29 +83,9 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
     )
 
 
-def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
-    p_values = randomisation(differences[:, mask], clusters[mask])
-    p_values[baseline] = math.nan  # so that Holm's correction does not count the baseline
-    return p_values
-
-
-class _Interval(NamedTuple):
-    """The mean differences of one slice with their intervals, and the one-sided p-value required for a claim."""
-
-    means: Doubles
-    low: Doubles
-    high: Doubles
-    allowed: float
-
-
-def _exposed(differences: Doubles, clusters: Numbers, part: _Interval, most: tuple[float, float]) -> Flags:
-    numbers = np.unique(clusters, return_inverse=True)[1]
-    return find_exposed(differences, numbers, (part.low > 0) | (part.high < 0), most, part.allowed)
-
-
 def _intervals(
     differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
-) -> list[_Interval]:
+) -> list[SimultaneousIntervals]:
     """Return each slice's mean differences with their intervals; the intervals of all slices hold together.
 
     The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
@@ -116,18 +96,11 @@ def _intervals(
     if known:
         fewer = max(min(resamples, 1000), min(resamples, WORK // (len(known) * differences.size)))
         largest = largest_deviation(np.concatenate(known), level, fewer)
-    found = []
-    for part in parts:
-        critical = critical_value(largest, part.degrees)
-        half = np.where(part.errors > 0, critical * part.errors, 0.0)
-        half = half if part.enough else np.full(len(half), math.nan)
-        allowed = needed_p_value(critical, part.degrees, level)
-        found.append(_Interval(part.means, part.means - half, part.means + half, allowed))
-    return found
+    return [bound(part, level, largest=largest) for part in parts]
 
 
 def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScores:
-    clusters = np.unique(matrix.clusters[mask], return_inverse=True)[1]
+    clusters = number_clusters(matrix.clusters[mask])
     if matrix.weights is None:
         return cluster_scores(differences[:, mask], clusters)
     weights = matrix.weights[mask]
