@@ -55,7 +55,11 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     if folds is None:
         return SelectionBias(best, observed, math.nan, math.nan)
     apart = better - better.mean(axis=0)
-    lucky = float(np.mean([_gap(apart, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
+    gaps = []  # how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size
+    for fold in folds:
+        lost, share, sizes = _best_of_nine(apart, fold)
+        gaps.append(float(((lost * share).sum(axis=0) * sizes).sum() / sizes.sum()))
+    lucky = float(np.mean(gaps)) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
@@ -72,20 +76,12 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
     return np.asarray(np.mean(shares, axis=0))
 
 
-def _gap(better: Doubles, fold: Numbers) -> float:
-    """Return how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size.
-
-    A fold's mean is its sum of weighted scores, divided by its number of questions rather than by its sum of weights.
-    """
-    gaps, first, sizes = _best_of_nine(better, fold)
-    return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
-
-
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
     """For each fold, choose the best config on the other nine.
 
     Returns how far each config's mean on the fold is below the best mean on the other nine (configs, folds), each
-    config's share of the choice (configs, folds; ties share equally), and the sizes of the folds.
+    config's share of the choice (configs, folds; ties share equally), and the sizes of the folds. A fold's mean is its
+    sum of weighted scores, divided by its number of questions rather than by its sum of weights.
     """
     member = np.eye(FOLDS)[fold]
     sizes = member.sum(axis=0)

@@ -53,13 +53,9 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
         spread: The metric's highest value minus its lowest: a difference lies in [-spread, spread].
     """
     won = (sums - margin * sizes) / (spread + margin)
-    capitals = [np.log1p(_fraction(stake, sizes) * won).cumsum(axis=1) for stake in STAKES]
+    most = LARGEST_STAKE / np.maximum(sizes, 1.0)
+    capitals = [np.log1p(np.minimum(stake, most) * won).cumsum(axis=1) for stake in STAKES]
     return np.asarray(np.logaddexp.reduce(capitals, axis=0) - math.log(len(STAKES)))
-
-
-def _fraction(stake: float, sizes: Doubles) -> Doubles:
-    """Return the stake of one question in clusters of these sizes."""
-    return np.minimum(stake, LARGEST_STAKE / np.maximum(sizes, 1.0))
 
 
 def evidence(capital: Doubles) -> Doubles:
@@ -81,17 +77,12 @@ def lower_bound(
     needed = -math.log(1 - level)
     low, high = np.full(len(sums), -spread), np.full(len(sums), spread)
     for _ in range(STEPS):
-        middle = (low + high) / 2
-        capital = _against(sums, sizes, middle, spread)
+        middle = (low + high) / 2  # each row's own margin
+        moved, room = sums - middle[:, None] * sizes, (spread + middle)[:, None]
+        capital = betting(moved * spread / room, sizes, 0.0, spread)
         refused = (capital.max(axis=1, initial=0.0) if ordered else capital[:, -1]) >= needed
         low, high = np.where(refused, middle, low), np.where(refused, high, middle)
     return low
-
-
-def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> Doubles:
-    """Return the logarithm of each row's capital after each cluster, in a bet against the row's own margin."""
-    moved, room = sums - margins[:, None] * sizes, (spread + margins)[:, None]
-    return betting(moved * spread / room, sizes, 0.0, spread)
 
 
 # --- the running leader, with which each config is compared ----------------------------------------------------------

@@ -6,7 +6,6 @@ clusters, or degrees of freedom, for an interval over all questions. The other q
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,11 +38,11 @@ def compare_with_baseline(
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    The intervals are from the max-T bootstrap by cluster (see ``max_t.bound``). Both tests use differences times
+    The intervals are from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times
     weights: Wilcoxon's test treats questions as independent, the randomisation test flips whole clusters. Holm's
     correction counts every config except the baseline. With fewer than ten effective clusters there are tests but no
     intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs
-    (``confidence_set.all_pairs``): then the intervals hold whichever config was chosen.
+    (``all_pairs``): then the intervals hold whichever config was chosen.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -68,7 +67,7 @@ def compare_with_baseline(
         _corrected(flipped, others),
         _effects(differences, weights),
         np.count_nonzero(differences, axis=1),
-        _notes(differences / weights, baseline, known),
+        tuple(BASELINE if row == baseline else _note(each, known) for row, each in enumerate(differences / weights)),
         ranked.variant,
         bounds.critical,
         bounds.degrees,
@@ -119,17 +118,12 @@ def _effects(differences: Doubles, weights: Doubles) -> Doubles:
         return np.where(flat, np.where(means == 0, 0.0, np.nan), means / spread)
 
 
-def _notes(differences: Doubles, baseline: int, known: bool) -> tuple[str, ...]:
-    def note(row: int, scores: Doubles) -> str:
-        if row == baseline:
-            return BASELINE
-        if not known:
-            return FEW
-        if not scores.any():
-            return IDENTICAL
-        return CONSTANT if np.ptp(scores) <= 1e-9 * np.abs(scores).max() else ""
-
-    return tuple(note(row, scores) for row, scores in enumerate(differences))
+def _note(differences: Doubles, known: bool) -> str:
+    if not known:
+        return FEW
+    if not differences.any():
+        return IDENTICAL
+    return CONSTANT if np.ptp(differences) <= 1e-9 * np.abs(differences).max() else ""
 
 
 WORK = 500_000_000
@@ -138,13 +132,6 @@ AT_ONCE = 250
 """Resamples per block of the pairwise comparison."""
 SAME = 1e-5
 """Relative spread of a difference below which two configs differ only by rounding or a constant."""
-
-
-class PairErrors(NamedTuple):
-    """The comparison of every config (row) with every other (column)."""
-
-    worse: Doubles  # (configs, configs): deficit of the row in standard errors
-    scale: Floats  # (configs, configs): 1 / the spread of the resampled difference; 0 where it has no spread
 
 
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
@@ -159,11 +146,11 @@ def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -
     data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
     if len(rows) < 2 or not data.enough:
         return AllPairs(0.0, np.ones(len(place), dtype=bool))
-    compared = pairs(data)
-    widest = [_range(block, compared.scale) for block in deviations(data.sums, affordable(len(rows), resamples))]
+    worse, scale = _pairs(data)
+    widest = [_range(block, scale) for block in deviations(data.sums, affordable(len(rows), resamples))]
     drawn = np.sort(np.concatenate(widest))
     largest = float(drawn[min(math.ceil((len(drawn) + 1) * level), len(drawn)) - 1])
-    return AllPairs(largest, np.asarray(compared.worse.max(axis=1) <= largest)[place])
+    return AllPairs(largest, np.asarray(worse.max(axis=1) <= largest)[place])
 
 
 def _range(block: Floats, scale: Floats) -> Floats:
@@ -172,7 +159,9 @@ def _range(block: Floats, scale: Floats) -> Floats:
     for start in range(0, len(block), AT_ONCE):
         rows, part = np.ascontiguousarray(block[start : start + AT_ONCE].T), widest[start : start + AT_ONCE]
         for step in range(len(rows) - 1):
-            np.maximum(part, _widest(rows, step, scale[step]), out=part)
+            apart = rows[step + 1 :] - rows[step]
+            apart *= scale[step, step + 1 :, None]
+            np.maximum(part, np.maximum(apart.max(axis=0), -apart.min(axis=0)), out=part)
     return widest
 
 
@@ -181,8 +170,12 @@ def affordable(configs: int, resamples: int) -> int:
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 
-def pairs(data: ClusteredScores) -> PairErrors:
-    """Compare all rows with each other; a constant difference counts as a large, finite number of standard errors."""
+def _pairs(data: ClusteredScores) -> tuple[Doubles, Floats]:
+    """Return each row's deficit to every other row in standard errors, and 1 / the spread of the resampled difference.
+
+    Both are (rows, rows). A constant difference counts as a large, finite number of standard errors; its second number
+    is 0.
+    """
     variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
     drawn = _squared_distances(data.sums @ data.sums.T)
     own = np.square(data.errors)
@@ -193,20 +186,13 @@ def pairs(data: ClusteredScores) -> PairErrors:
     constant = np.where(np.abs(gap) > SAME * scale, np.sign(gap) * LARGEST, 0.0)
     worse = np.where(spread, as_normal(gap / errors, data.degrees), constant)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return PairErrors(worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32))
+        return worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32)
 
 
 def _squared_distances(products: Doubles) -> Doubles:
     """Return the squared distances between all rows, given their inner products (rows, rows)."""
     own = np.diag(products)
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
-
-
-def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
-    """Return the distance of the row ``step`` from the furthest row after it, in standard errors, per resample."""
-    apart = rows[step + 1 :] - rows[step]
-    apart *= scale[step + 1 :, None]
-    return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))
 
 
 MOST = 3

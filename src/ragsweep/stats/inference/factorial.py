@@ -103,15 +103,14 @@ def effects(
     exposed[known] = find_exposed(scaled, matrix.clusters, shown, largest_losses(matrix.scores), allowed)
     numbers = np.full((len(terms), 4), math.nan)
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
-    return Effects(
-        tuple(
-            _effect(factors, term, row, bool(sure), bool(doubted))
-            for term, row, sure, doubted in zip(terms, numbers, known, exposed, strict=True)
-        ),
-        method,
-        level,
-        _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated",
-    )
+    found = []
+    for term, row, sure, doubted in zip(terms, numbers.tolist(), known, exposed, strict=True):
+        names, levels = zip(*term, strict=True)
+        references = tuple(factors[name][0] for name in names)
+        note = "" if sure else "the configs do not distinguish it from another effect"
+        found.append(Effect(names, levels, references, *row, note, bool(doubted)))
+    interactions = _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated"
+    return Effects(tuple(found), method, level, interactions)
 
 
 def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, level: float, resamples: int) -> Interactions:
@@ -121,9 +120,8 @@ def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, level: floa
     residuals = matrix.values - inputs @ (inverse @ matrix.values)
     bounds = max_t_intervals(residuals, matrix.clusters, level, resamples, matrix.weights)
     apart = (bounds.low > 0) | (bounds.high < 0)
-    return (
-        "present" if (apart & (np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max())).any() else "not shown"
-    )
+    large = np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max()
+    return "present" if (apart & large).any() else "not shown"
 
 
 def _factors(parameters: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -161,21 +159,7 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """
     weights = []
     for column in design.columns:
-        crossed = [name for name, _ in column if (name, dict(column)[name]) not in term]
+        crossed = [name for name, level in column if (name, level) not in term]
         inside = set(term) <= set(column)
         weights.append(math.prod(1 / len(design.factors[name]) for name in crossed) if inside else 0.0)
     return np.array(weights)
-
-
-def _effect(
-    factors: Mapping[str, tuple[str, ...]],
-    term: tuple[tuple[str, str], ...],
-    numbers: Doubles,
-    known: bool,
-    exposed: bool,
-) -> Effect:
-    estimate, low, high, error = numbers.tolist()
-    names, levels = tuple(name for name, _ in term), tuple(level for _, level in term)
-    references = tuple(factors[name][0] for name in names)
-    note = "" if known else "the configs do not distinguish it from another effect"
-    return Effect(names, levels, references, estimate, low, high, error, note, exposed)

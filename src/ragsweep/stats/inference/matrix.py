@@ -143,7 +143,13 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
         InputError: A result has no such metric, or the metric has no direction.
     """
     for result in results:
-        _check(result, metric)
+        known_metrics = result.summaries.metrics
+        if metric not in known_metrics:
+            raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, known_metrics)}')
+        if known_metrics[metric].higher_is_better is None:
+            raise InputError(
+                f"{metric}: neither higher nor lower values are better, so it ranks no configs; choose another metric"
+            )
     ids = list(dict.fromkeys(chain.from_iterable(result.questions["question_id"] for result in results)))
     rows = [_scores(result.questions, metric, ids) for result in results]
     scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
@@ -174,15 +180,6 @@ def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
     given = dict(zip(results[0].questions["question_id"], column, strict=True))
     found = np.array([given[name] for name in names], dtype=np.float64)
     return None if len(found) and (found == found[0]).all() else relative(found)
-
-
-def _check(result: Result, metric: str) -> None:
-    if metric not in result.summaries.metrics:
-        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries.metrics)}')
-    if result.summaries.metrics[metric].higher_is_better is None:
-        raise InputError(
-            f"{metric}: neither higher nor lower values are better, so it ranks no configs; choose another metric"
-        )
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:

@@ -230,9 +230,8 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     apart, clusters, weights = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters, matrix.weights
     if not apart.any():
         share = 1 - (1 - level) ** (1 / effective_clusters(np.bincount(clusters, weights).astype(np.float64)))
-        return float(
-            slack.mean() + side * share * largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
-        )
+        largest = largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
+        return float(slack.mean() + side * share * largest)
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)

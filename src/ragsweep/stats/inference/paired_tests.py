@@ -125,8 +125,10 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
     if not sums.shape[1]:
         return np.ones(len(differences))
     observed = np.abs(sums.sum(axis=1)) - ROUNDING * np.abs(sums).sum(axis=1)
-    if 2 ** sums.shape[1] <= flips:
-        return np.asarray(_beyond(sums, _all_signs(sums.shape[1]), observed) / 2.0 ** sums.shape[1])
+    clusters = sums.shape[1]
+    if 2**clusters <= flips:
+        all_signs = (np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1) * 2 - 1
+        return np.asarray(_beyond(sums, all_signs.astype(np.float32), observed) / 2.0**clusters)
     p_values = tail_bound(sums)
     unknown = np.flatnonzero(p_values > 1 / flips)
     p_values[unknown] = _flipped(sums[unknown], observed[unknown], flips)
@@ -155,12 +157,6 @@ def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
         drawn[chosen] = done
         chosen = chosen[beyond[chosen] < DOUBT * done]
     return np.asarray((beyond + 1) / (drawn + 1))
-
-
-def _all_signs(clusters: int) -> Floats:
-    """Return every combination of signs, as (clusters, 2 ** clusters)."""
-    bits = np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1
-    return np.asarray(bits * 2 - 1, dtype=np.float32)
 
 
 def _beyond(sums: Doubles, signs: Floats, observed: Doubles) -> Doubles:

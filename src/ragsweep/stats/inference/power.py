@@ -64,8 +64,7 @@ def _standard_errors_shown(
     if not differ:
         return factor
     row = sorted(differ, key=lambda row: float(errors[row]))[len(differ) // 2]
-    gains = matrix.better[row] - matrix.better[baseline]
-    error = float(errors[row])
+    gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
     return _smallest_gain_shown(gains, matrix.clusters, factor * error, critical, share) / error
 
 

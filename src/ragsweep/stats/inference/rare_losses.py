@@ -71,12 +71,7 @@ def largest_losses(scores: Doubles) -> tuple[float, float]:
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
-    """Return whether enough clusters lose at least half of the gaining clusters' mean gain; True if none gains.
-
-    Args:
-        gains: The gain on each question (questions,), positive if the config is better.
-        clusters: Cluster of each question, numbered from 0.
-    """
+    """Return whether enough clusters lose at least half of the gaining clusters' mean gain; True if none gains."""
     sums = cluster_sums(gains[None, :], clusters)[0]
     if not (sums > 0).any():
         return True
@@ -140,13 +135,7 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
-    losses were not drawn. NaN if the values do not vary.
-
-    Args:
-        values: Value of each question, times its weight (questions,).
-        clusters: Cluster of each question, numbered from 0.
-        weights: Weight of each question, with a mean of 1; None: equal weights.
-        level: Level of the bound.
+    losses were not drawn. ``values`` are multiplied by ``weights``, if any. NaN if the values do not vary.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])
@@ -164,9 +153,6 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
 @lru_cache(maxsize=4)
 def _counts(clusters: int) -> Floats:
     """Draw the count of each cluster in each resample, as (draws, clusters)."""
+    generator = np.random.default_rng((STUDENTISED_SEED, clusters))
     shares = np.full(clusters, 1 / clusters)
-    return (
-        np.random.default_rng((STUDENTISED_SEED, clusters))
-        .multinomial(clusters, shares, size=STUDENTISED_DRAWS)
-        .astype(np.float32)
-    )
+    return generator.multinomial(clusters, shares, size=STUDENTISED_DRAWS).astype(np.float32)

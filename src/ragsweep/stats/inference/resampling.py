@@ -190,7 +190,7 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
     """
     if not len(standardised):
         return 0.0
-    largest = np.sort(np.concatenate([_furthest(block) for block in deviations(standardised, resamples)]))
+    largest = np.sort(np.concatenate([np.abs(block).max(axis=1) for block in deviations(standardised, resamples)]))
     place = min(math.ceil((resamples + 1) * level), resamples) - 1
     return float(largest[place])
 
@@ -198,11 +198,6 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
 def critical_value(largest: float, degrees: float) -> float:
     """Convert ``largest_deviation`` to a half-width in estimated standard errors; NaN below one degree of freedom."""
     return as_student(largest, degrees) * (1 + ROUNDING)
-
-
-def _furthest(block: Floats) -> Floats:
-    np.abs(block, out=block)
-    return np.asarray(block.max(axis=1))
 
 
 def as_student(normal: float, degrees: float) -> float:

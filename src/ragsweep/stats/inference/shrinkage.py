@@ -227,12 +227,8 @@ def _groups(observed: Doubles, variance: float, independent: float, scale: float
     chances = chances + logsumexp(logs, axis=2).sum(axis=0)
     chances = np.exp(chances - chances.max())
     likely = chances >= NEVER
-    chances, weights, kept = (
-        chances[likely] / chances[likely].sum(),
-        weights[:, likely],
-        np.square(scale * SPREADS) / spread,
-    )
-    return Groups(chances, uppers[likely], centres[:, likely], weights, kept, weights @ kept)
+    chances, weights, kept = chances[likely], weights[:, likely], np.square(scale * SPREADS) / spread
+    return Groups(chances / chances.sum(), uppers[likely], centres[:, likely], weights, kept, weights @ kept)
 
 
 def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
