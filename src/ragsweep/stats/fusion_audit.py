@@ -1,18 +1,18 @@
 """Compare a hybrid with its own legs: where fusion gains or loses, and what the best leg per question would score."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.question_results import Doubles, Flags
+from ragsweep.core.question_results import Flags
 from ragsweep.core.results import Result
 from ragsweep.stats.audits import BetterLeg, DegradedSlices, FusionAudit, LegComparison, UniqueRecall
 from ragsweep.stats.comparable import labels_of
 from ragsweep.stats.evidence_traces import Traces, read_traces
 from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.estimates import Differences, Slice
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.slices import by_slice
 
@@ -47,6 +47,8 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
     best = legs[int(matrix.better[1:].mean(axis=1).argmax())]
     sign = 1.0 if matrix.higher_is_better else -1.0
     oracle = sign * float(matrix.better[1:].max(axis=0).mean())
+    rows, labels = range(1, len(matrix.configs)), labels_of(result, matrix.questions)
+    overall, everything = compare_with_baseline(matrix, 0), np.ones(len(matrix.questions), dtype=bool)
     return FusionAudit(
         config=result.name,
         metric=metric,
@@ -57,8 +59,12 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         best_leg=best,
         oracle=oracle,
         headroom=sign * (oracle - float(means[0])),
-        differences=_overall(matrix),
-        slices=_slices(matrix, labels_of(result, matrix.questions)),
+        differences=tuple(_compared(matrix, everything, row, overall) for row in rows),
+        slices=tuple(
+            _compared(matrix, np.array([value == part.value for value in labels[part.label]]), row, part)
+            for part in by_slice(matrix, labels)
+            for row in rows
+        ),
         unique=_unique(traces),
         by_question={
             question: dict(zip(matrix.configs, scores, strict=True))
@@ -100,67 +106,36 @@ def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matr
     # Scores of legs have six digits: more digits for the hybrid would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
-    columns = {"": own} | alone
-    return score_matrix(
-        [
-            replace(result.renamed(leg), questions=result.questions.with_columns({metric: column}))
-            for leg, column in columns.items()
-        ],
-        metric,
-    )
+    rankings = [
+        replace(result.renamed(leg), questions=result.questions.with_columns({metric: column}))
+        for leg, column in ({"": own} | alone).items()
+    ]
+    return score_matrix(rankings, metric)
 
 
-def _overall(matrix: Matrix) -> tuple[LegComparison, ...]:
-    found = compare_with_baseline(matrix, 0)
-    everything = np.ones(len(matrix.questions), dtype=bool)
-    ends = np.stack([found.estimate, found.low, found.high, found.randomisation_holm])
-    legs = ((row, _compared(matrix, everything, row, ends[:, row])) for row in range(1, len(matrix.configs)))
-    return tuple(replace(leg, worse=bool(found.better[row]), better=bool(found.worse[row])) for row, leg in legs)
-
-
-def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegComparison, ...]:
-    """Compare the hybrid with every leg in every slice, corrected over all legs and slices."""
-    return tuple(
-        replace(
-            _compared(
-                matrix,
-                np.array([value == part.value for value in labels[part.label]], dtype=bool),
-                row,
-                np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]]),
-            ),
-            worse=bool(part.better[row]),
-            better=bool(part.worse[row]),
-            label=part.label,
-            value=part.value,
-            small=part.small,
-        )
-        for part in by_slice(matrix, labels)
-        for row in range(1, len(matrix.configs))
-    )
-
-
-def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
-    """Turn the difference leg minus hybrid (estimate, low, high, p) into a comparison of the hybrid with the leg.
-
-    ``worse`` and ``better`` are False: the callers set them.
-    """
+def _compared(matrix: Matrix, chosen: Flags, row: int, found: Differences | Slice) -> LegComparison:
+    """Turn the difference leg minus hybrid on the ``chosen`` questions into a comparison of the hybrid with the leg."""
     weights = np.ones(len(chosen)) if matrix.weights is None else matrix.weights
     hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights[chosen])) for n in (0, row))
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
-    estimate, low, high, p_holm = ends.tolist()
+    part = found if isinstance(found, Slice) else None
+    p_holm = found.p_holm if isinstance(found, Slice) else found.randomisation_holm
     return LegComparison(
         leg=matrix.configs[row],
         questions=int(chosen.sum()),
         hybrid=hybrid,
         alone=alone,
-        difference=-estimate,
-        low=-high,
-        high=-low,
-        p_holm=p_holm,
-        worse=False,
-        better=False,
+        difference=-float(found.estimate[row]),
+        low=-float(found.high[row]),
+        high=-float(found.low[row]),
+        p_holm=float(p_holm[row]),
+        worse=bool(found.better[row]),
+        better=bool(found.worse[row]),
         wins=int((change > 0).sum()),
         losses=int((change < 0).sum()),
+        label=part.label if part else "",
+        value=part.value if part else "",
+        small=part.small if part else False,
         higher_is_better=matrix.higher_is_better,
     )
 
