@@ -13,17 +13,8 @@ from ragsweep.core.results import Result
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.evidence_traces import Traces, read_traces
 
-CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
-    "corpus",
-    "chunking",
-    "index",
-    "retrieval",
-    "fusion",
-    "reranking",
-    "top_k",
-    "budget",
-    "answer",
-)
+CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION = "corpus", "chunking", "index", "retrieval", "fusion"
+RERANKING, TOP_K, BUDGET, ANSWER = "reranking", "top_k", "budget", "answer"
 STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
 """The stages that can lose evidence, in order."""
 
@@ -121,51 +112,44 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
         fates[traces.questions[row]] = (*fates.get(traces.questions[row], ()), name)
     lost_by = {name: min(filter(None, all_), key=STAGES.index, default="") for name, all_ in fates.items()}
     unsolved = _unsolved(result.questions, lost_by, success)
+    absent = {  # corpus, chunking, retrieval and top_k are stages of every config
+        INDEX: not traces.exact,
+        FUSION: not traces.legs,
+        RERANKING: not traces.candidates,
+        BUDGET: bool((traces.in_context == traces.within(traces.ranked)).all()),
+    }
+    changes = sorted((one for one in _changes(traces) if one.recovered), key=lambda one: -one.gain)
+    cutoffs = np.unique(traces.ranked[traces.ranked > 0]).tolist()
     return Funnel(
         config=result.name,
         top_k=traces.top_k,
         questions=len(fates),
         evidences=len(stage),
         recall=traces.recall(traces.in_context),
-        stages=tuple(map(StageLoss, _present(traces), *_of(_present(traces), lost, left))),
+        stages=tuple(StageLoss(*row) for row in zip(STAGES, lost, left, strict=True) if not absent.get(row[0])),
         fates=fates,
         lost_by=lost_by | {name: ANSWER for name, failed in unsolved.items() if failed},
         split=int(((traces.held > 0) & (traces.held < 1)).sum()),
         solved=sum(not failed for failed in unsolved.values()),
         unsolved=sum(unsolved.values()),
-        counterfactuals=tuple(_counterfactuals(traces)),
+        counterfactuals=tuple(changes),
         phantoms=tuple(_phantoms(traces, result.questions)),
-        recall_by_top_k=_recall_by_top_k(traces),
+        recall_by_top_k={cutoff: traces.recall(traces.within(traces.ranked, cutoff)) for cutoff in cutoffs},
     )
-
-
-def _present(traces: Traces) -> list[str]:
-    """List the stages that this config has; corpus, chunking, retrieval and top_k are always among them."""
-    absent = {
-        INDEX: not traces.exact,
-        FUSION: not traces.legs,
-        RERANKING: not traces.candidates,
-        BUDGET: bool((traces.in_context == traces.within(traces.ranked)).all()),
-    }
-    return [stage for stage in STAGES if not absent.get(stage)]
-
-
-def _of(stages: list[str], *columns: list[int]) -> Iterator[list[int]]:
-    for column in columns:
-        yield [column[STAGES.index(stage)] for stage in stages]
 
 
 def _lost_at(traces: Traces) -> Numbers:
     """Return the index of the stage that lost each piece of evidence; one past the last stage if it is not lost."""
-    within, legs = traces.within, list(traces.legs.values()) or [traces.first]
-    found, near = _any(legs), np.any([within(leg) for leg in legs], axis=0)
-    exact = list(traces.exact.values())
-    near_exact = np.any([within(leg) for leg in exact], axis=0) if exact else np.zeros_like(found)
-    first = within(traces.first)
+    within, legs, exact = traces.within, list(traces.legs.values()) or [traces.first], list(traces.exact.values())
+    found, near = np.any([leg > 0 for leg in legs], axis=0), np.any([within(leg) for leg in legs], axis=0)
+    first, missed = within(traces.first), np.zeros_like(found)
+    if exact:
+        near_exact = np.any([within(leg) for leg in exact], axis=0)
+        missed = (np.any([leg > 0 for leg in exact], axis=0) & ~found) | (near_exact & ~near & ~first)
     conditions = {
         CORPUS: traces.held == 0,
         CHUNKING: traces.held < 1,
-        INDEX: (_any(exact) & ~found) | (near_exact & ~near & ~first) if exact else np.zeros_like(found),
+        INDEX: missed,
         RETRIEVAL: ~found,
         FUSION: (traces.first == 0) | (near & ~first & ~within(traces.ranked)),
         RERANKING: (traces.ranked == 0) | (first & ~within(traces.ranked)),
@@ -174,10 +158,6 @@ def _lost_at(traces: Traces) -> Numbers:
     }
     lost = np.select([traces.in_context, *conditions.values()], [len(STAGES), *range(len(STAGES))], len(STAGES))
     return np.asarray(lost, dtype=np.int64)
-
-
-def _any(ranks: list[Numbers]) -> Flags:
-    return np.asarray(np.any([one > 0 for one in ranks], axis=0)) if ranks else np.zeros(0, dtype=bool)
 
 
 def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
@@ -193,14 +173,8 @@ def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: S
 # --- effects of changing one stage --------------------------------------------------------------------------
 
 
-def _counterfactuals(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the single changes that recover evidence, as far as stored ranks show it, with the largest gains first."""
-    found = [*_first_stage(traces), *_after(traces)]
-    yield from sorted((one for one in found if one.recovered), key=lambda one: -one.gain)
-
-
-def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effects of changing the chunking, the index or the fusion."""
+def _changes(traces: Traces) -> Iterator[Counterfactual]:
+    """Yield the effects of single changes, as far as stored ranks show them."""
     if (split := (traces.held > 0) & (traces.held < 1)).any():
         yield _change(traces, CHUNKING, "whole", traces.in_context | split, traces.in_context, bound=True)
     for leg, exact in traces.exact.items():
@@ -208,10 +182,6 @@ def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
         yield _change(traces, INDEX, leg, traces.within(exact), traces.within(own))
     for leg, ranks in traces.legs.items():
         yield _change(traces, FUSION, leg, traces.within(ranks), traces.within(traces.first))
-
-
-def _after(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effects of changing the reranker, ``top_k`` or the budget."""
     now = traces.within(traces.ranked)
     if traces.candidates:
         yield _change(traces, RERANKING, "none", traces.within(traces.first), now)
@@ -240,11 +210,6 @@ def _best_order(traces: Traces, seen: Flags) -> Flags:
     kept = np.empty(len(chunks), dtype=bool)
     kept[order] = np.arange(len(owner)) - np.searchsorted(owner, owner) < traces.top_k
     return np.asarray(seen & kept[back])
-
-
-def _recall_by_top_k(traces: Traces) -> dict[int, float]:
-    cutoffs = np.unique(traces.ranked[traces.ranked > 0]).tolist()
-    return {cutoff: traces.recall(traces.within(traces.ranked, cutoff)) for cutoff in cutoffs}
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
