@@ -99,7 +99,7 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     alone = compare_configs(results)
     assert (alone.choice.row, alone.verdicts[1].kind) == (0, "shown worse")
     found = corrected(results, labels)
-    assert not found.verdicts[1].is_worse
+    assert found.verdicts[1].kind not in ("shown worse", "likely worse")
     assert (found.choice.row, found.choice.cost) == (1, "context_tokens" if found.choice.best == 0 else "")
     assert found.beliefs.expected_loss(1, found.choice.best) < found.choice.loss
 

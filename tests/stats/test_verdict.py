@@ -77,7 +77,6 @@ def test_kind_of_a_verdict(interval: tuple[float, float], p: float, probability:
     assert found.probability == pytest.approx(probability, nan_ok=True)
     assert math.isnan(found.within) == (expected != "equal")
     assert found.is_better == (expected in ("shown better", "likely better"))
-    assert found.is_worse == (expected in ("shown worse", "likely worse"))
     less = pair_verdict(bounded(-high, -low, p, higher_is_better=False), 1, Believed(probability), 0.05)
     assert less.kind == expected
     mirrored = pair_verdict(bounded(-high, -low, p), 1, Believed(1 - probability), 0.05)

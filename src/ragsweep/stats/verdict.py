@@ -57,11 +57,6 @@ class PairVerdict(NamedTuple):
         """Whether the config is shown or likely better."""
         return self.kind in (SHOWN_BETTER, LIKELY_BETTER)
 
-    @property
-    def is_worse(self) -> bool:
-        """Whether the config is shown or likely worse."""
-        return self.kind in (SHOWN_WORSE, LIKELY_WORSE)
-
 
 def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
     """Return the verdict that follows from an interval alone, for example on a slice or on a leg against its hybrid."""
