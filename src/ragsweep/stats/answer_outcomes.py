@@ -43,12 +43,11 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     bases = [result for result in answered if _without_context(result.run)]
     pairs = []
     for result in answered:
-        base = next((base for base in bases if _alike(base, result.run, success_of(result).metric)), None)
+        success = success_of(result)
+        base = next((base for base in bases if _alike(base, result.run, success.metric)), None)
         if base is not None and not _without_context(result.run):
-            success = success_of(result)
-            pairs.append(
-                ContextPair(base, result, success, context_effect.compare(base.questions, result.questions, success))
-            )
+            effect = context_effect.compare(base.questions, result.questions, success)
+            pairs.append(ContextPair(base, result, success, effect))
     return pairs
 
 

@@ -69,16 +69,15 @@ def computed_otherwise(one: Run, other: Run) -> bool:
     The reason is another dtype, model file or library version.
     """
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
-    same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
+    same = not any(name.partition(".")[0] in RANKED_BY for name in differing_parameters(one, other))
     alike = one.dataset.corpus_digest == other.dataset.corpus_digest
     return all(addresses) and addresses[0] != addresses[1] and same and alike
 
 
 def differing_parameters(one: Run, other: Run) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
-    names = sorted({*one.parameters, *other.parameters})
-    differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
-    return [name for name in differing if changes_scores(name)]
+    names = filter(changes_scores, sorted({*one.parameters, *other.parameters}))
+    return [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -278,8 +277,6 @@ def is_scored(result: Result, metric: str) -> bool:
 def is_complete(result: Result, metric: str) -> bool:
     """Return whether enough questions have a score; for an unmeasured metric, whether the config is not PARTIAL."""
     summary = result.summaries.metrics.get(metric)
-    return (
-        result.run.state != PARTIAL
-        if summary is None
-        else summary.coverage >= float(result.run.config.get("coverage", 1.0))
-    )
+    if summary is None:
+        return result.run.state != PARTIAL
+    return summary.coverage >= float(result.run.config.get("coverage", 1.0))

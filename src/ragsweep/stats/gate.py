@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.human_labels import (
@@ -187,8 +186,8 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
-        check = Check(condition, unit, label, value, found, small, needed, repetitions)
-        yield replace(check, variance=shares, judged=judged, labels=labels)
+        numbers = (small, needed, repetitions)
+        yield Check(condition, unit, label, value, found, *numbers, variance=shares, judged=judged, labels=labels)
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
@@ -264,7 +263,8 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     scores for are ``missing``. ``slack`` is that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
-    unit, texts = before.summaries.metrics[margin.metric].unit, _texts(before.questions)
+    unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
+    texts = {name: f'{name} "{text}"' for name, text in zip(names, before.questions["question"], strict=True)}
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
     slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
@@ -282,12 +282,6 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     ends = (margin.size, nearest_slack, math.nan, math.nan)
     found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), math.nan, note)
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
-
-
-def _texts(questions: QuestionResults) -> dict[str, str]:
-    """Return each question's name in messages: its id and text."""
-    columns = (questions[name] for name in ("question_id", "question"))
-    return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 
 
 def list_first(names: Sequence[str]) -> str:

@@ -123,12 +123,12 @@ def match_labels(
             values = shared.setdefault(source, np.full(shape, np.nan))
             values[rows, n] = label.value
             drawn.setdefault(source, np.zeros(shape[1], dtype=bool))[n] = True
-    cases = [
-        _numbered([_case(result.questions, row[name], reads) for result, row in zip(results, numbers, strict=True)])
-        for name in matrix.questions
-    ]
-    by_config = np.array(cases, dtype=np.int64).reshape(shape[::-1]).T
-    return MatchedLabels(own, shared, drawn, by_config, len(chosen), unused)
+    cases = np.zeros(shape, dtype=np.int64)
+    for n, name in enumerate(matrix.questions):
+        first: dict[Hashable, int] = {}
+        for config, (result, row) in enumerate(zip(results, numbers, strict=True)):
+            cases[config, n] = first.setdefault(_case(result.questions, row[name], reads), len(first))
+    return MatchedLabels(own, shared, drawn, cases, len(chosen), unused)
 
 
 def _rows(
@@ -181,11 +181,6 @@ def _cell(questions: QuestionResults, name: str, place: int) -> Any:
 def _plain(text: str) -> str:
     """Return a text with normalised whitespace, because spreadsheets change whitespace."""
     return " ".join(str(text).split())
-
-
-def _numbered(keys: Sequence[Hashable]) -> list[int]:
-    first: dict[Hashable, int] = {}
-    return [first.setdefault(key, len(first)) for key in keys]
 
 
 # --- corrections ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -112,14 +111,12 @@ def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
         columns = known[chosen[0]]
         if columns.any():
             scores = np.ascontiguousarray(rows[chosen][:, columns])
-            middle[chosen] = scores.mean(axis=1) if weights is None else _weighted_means(scores, weights[columns])
+            if weights is None:
+                middle[chosen] = scores.mean(axis=1)
+            else:  # clipped, so that the mean of equal scores is exactly that score
+                means = (scores * weights[columns]).sum(axis=1) / weights[columns].sum()
+                middle[chosen] = np.clip(means, scores.min(axis=1), scores.max(axis=1))
     return middle
-
-
-def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
-    """Return the weighted mean of each row, none of which has gaps; the mean of equal scores is exactly that score."""
-    means = (rows * weights).sum(axis=1) / weights.sum()
-    return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
 
 
 def _resampled_ends(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
@@ -133,7 +130,8 @@ def _resampled_ends(rows: Doubles, known: Flags, weights: Doubles | None) -> Dou
     filled = np.where(known, rows, 0.0) * (1.0 if weights is None else weights)
     whole, shift = _whole_numbers(filled)
     draws = _draws(rows.shape[1])
-    with np.errstate(invalid="ignore", divide="ignore"), _one_thread():
+    # On one thread, because idle threads would occupy the processor for 25 ms after a small product.
+    with np.errstate(invalid="ignore", divide="ignore"), _thread_pools().limit(limits=1, user_api="blas"):
         sums = whole @ draws
         if weights is not None:
             of, less = _whole_numbers(known * weights)
@@ -180,12 +178,6 @@ def _open_at_bounds(
             low[n], high[n] = highest[n] - width, highest[n]
         if at_bottom[n]:
             low[n], high[n] = lowest[n], lowest[n] + width
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Multiply on one thread, because idle threads would occupy the processor for 25 ms after a small product."""
-    limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
-    return limits
 
 
 @lru_cache

@@ -26,7 +26,7 @@ _PRIOR = 2.0
 """Standard deviation of the normal priors of the logistic model's slope and intercept."""
 _STEPS = 25
 TINY = 1e-9
-"""Rounding tolerance of a score."""
+"""Tolerance for rounding."""
 
 
 class Items(NamedTuple):
@@ -96,7 +96,10 @@ def item_information(scores: Doubles) -> Doubles:
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
-        found = _logistic_information(scores, _standardised_logits(rest, scores.shape[1]))
+        ability = _standardised_logits(rest, scores.shape[1])
+        slope, intercept = fit_logistic(scores, ability)
+        chance = 1 / (1 + np.exp(-(slope * ability + intercept)))
+        found = np.asarray(np.sign(slope) * slope**2 * (chance * (1 - chance)).mean(axis=0))
     else:
         found = np.nan_to_num(_correlations(scores, rest)) * spread
     return np.where(spread > TINY, found, 0.0)
@@ -155,12 +158,6 @@ def _standardised_logits(rest: Doubles, questions: int) -> Doubles:
     return np.asarray((logits - logits.mean(axis=0)) / np.where(spread > TINY, spread, np.inf))
 
 
-def _logistic_information(hits: Doubles, ability: Doubles) -> Doubles:
-    slope, intercept = fit_logistic(hits, ability)
-    chance = 1 / (1 + np.exp(-(slope * ability + intercept)))
-    return np.asarray(np.sign(slope) * slope**2 * (chance * (1 - chance)).mean(axis=0))
-
-
 def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
     """Return each column's slope and intercept: the posterior mode under normal priors, found by Newton's method."""
     slope, intercept = np.zeros(hits.shape[1]), np.zeros(hits.shape[1])
@@ -181,7 +178,6 @@ DIVISIONS, RANDOM = 20, 100
 _SHRINKAGE = 0.5
 """Shrinkage of each covariance: with few configs many correlations occur by chance."""
 _SEED = 20261125
-_TINY = 1e-9
 
 
 class Agreement(NamedTuple):
@@ -218,7 +214,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
     kinds = np.unique(np.array(categories), return_inverse=True)[1]
     places = quotas(Counter(kinds.tolist()), size)
     room = np.array([places[n] for n in range(len(places))], dtype=np.int64)
-    caps = np.ceil(np.bincount(matrix.clusters) * size / len(kinds) - _TINY).astype(np.int64)
+    caps = np.ceil(np.bincount(matrix.clusters) * size / len(kinds) - TINY).astype(np.int64)
     left, total, covariance, variance = np.ones(len(kinds), dtype=bool), np.zeros(len(scores)), 0.0, 0.0
     chosen: list[int] = []
     while len(chosen) < size:
@@ -227,7 +223,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
         top = covariance + with_all
         bottom = variance + variances + columns @ (2 * (1 - _SHRINKAGE) * total)
         with np.errstate(invalid="ignore", divide="ignore"):
-            gain = np.where(bottom > _TINY, top / np.sqrt(np.maximum(bottom, 0)), 0.0)
+            gain = np.where(bottom > TINY, top / np.sqrt(np.maximum(bottom, 0)), 0.0)
         is_given = len(chosen) < len(given)
         best = given[len(chosen)] if is_given else int(np.argmax(np.where(possible, gain, -np.inf)))
         chosen.append(best)
@@ -242,7 +238,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
     """Divide ``size`` places into whole numbers in proportion to ``counts``, by the largest remainder method."""
     total = counts.total()
     exact = {kind: size * count / total for kind, count in counts.items()}
-    found = {kind: math.floor(share + _TINY) for kind, share in exact.items()}
+    found = {kind: math.floor(share + TINY) for kind, share in exact.items()}
     order = sorted(exact, key=lambda kind: (found[kind] - exact[kind], kind))
     for kind in order[: size - sum(found.values())]:
         found[kind] += 1
@@ -283,6 +279,6 @@ def agreements(whole: Doubles, parts: Doubles) -> Doubles:
 
 def _cosines(one: Doubles, others: Doubles) -> Doubles:
     length, lengths = np.sqrt(one @ one), np.sqrt(np.square(others).sum(axis=1))
-    if length <= _TINY:
+    if length <= TINY:
         return np.full(len(others), np.nan)
-    return np.asarray(np.where(lengths > _TINY, others @ one / np.maximum(length * lengths, _TINY), 0.0))
+    return np.asarray(np.where(lengths > TINY, others @ one / np.maximum(length * lengths, TINY), 0.0))

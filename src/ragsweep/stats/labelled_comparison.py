@@ -155,13 +155,9 @@ def _correct(
     estimates = np.array([found[row].value if row in found else 0.0 for row in range(len(results))])
     means = estimates + (float(matrix.values[base].mean()) if math.isnan(first) else first)
     notes = [matched.why_unused(), MARKS if are_marks(people.given, matrix.metric, matrix) else ""]
-    correction = Correction(means, judged, _fewest(known), "; ".join(filter(None, notes)))
+    fewest = min((one.labels for one in known if one.labels), default=0)  # 0 labels: the pair's answers are identical
+    correction = Correction(means, judged, fewest, "; ".join(filter(None, notes)))
     return _CorrectedMetric(_differences(judged, found, matched), correction, matched)
-
-
-def _fewest(found: Sequence[Corrected]) -> int:
-    """Return the fewest labels of any config; a pair without labels is ignored, as its answers are identical."""
-    return min((one.labels for one in found if one.labels), default=0)
 
 
 def _differences(judged: Differences, found: Mapping[int, Corrected], matched: MatchedLabels) -> Differences:

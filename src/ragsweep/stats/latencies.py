@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragsweep.core.results import Result, Summaries
+    from ragsweep.core.results import Result
 
 BUSY = 2.0
 """Slowness from which a machine is considered busy (docs/measurements.md, "Latency")."""
@@ -49,16 +49,12 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     Both intervals are widened by the factor ``DRIFT``, and the slower config's lower end is also reduced by the effect
     of the load. A difference below ``LEAST_MS`` does not count. False if an interval is missing.
     """
-    faster, slower = sorted((first, second), key=lambda one: _value(one.summaries, name))
-    if name not in faster.summaries.metrics or name not in slower.summaries.metrics:
+    if name not in first.summaries.metrics or name not in second.summaries.metrics:
         return False
+    faster, slower = sorted((first, second), key=lambda one: one.summaries.metrics[name].value)
     least, most = slower.summaries.metrics[name], faster.summaries.metrics[name]
     gap = least.value - most.value
     return bool(gap >= LEAST_MS and least.low * _quiet_share(slower.summaries.latency) / DRIFT > most.high * DRIFT)
-
-
-def _value(summaries: Summaries, name: str) -> float:
-    return summaries.metrics[name].value if name in summaries.metrics else math.nan
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:

@@ -94,27 +94,24 @@ class ScoreTable:
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
         """Count the reasons, keyed by the id of their ``ReasonCodes``; metrics that share one are counted once."""
         counts = {}
+        unanswered = self.unanswered if chosen is None or self.unanswered is None else self.unanswered[chosen]
         for codes in {id(codes): codes for codes in self.reasons}.values():
             numbers = codes.numbers if chosen is None else codes.numbers[chosen]
             totals = np.bincount(numbers, minlength=len(codes.names)).tolist()
             by_reason = {name: total for name, total in zip(codes.names, totals, strict=True) if name and total}
             skipped = sum(total for name, total in by_reason.items() if name in SKIPPED)
-            broken = sum(total for name, total in by_reason.items() if failed(name))
-            weight = float(broken)
-            if weights is not None:
-                lost = [n for n, name in enumerate(codes.names) if name and failed(name)]
-                weight = float(weights[np.isin(numbers, lost)].sum())
-            unanswered, settled = self._count_unanswered(codes, chosen), _count_settled(by_reason)
-            missing = sum(by_reason.values()) - skipped
-            counts[id(codes)] = ReasonCounts(by_reason, skipped, missing, broken, weight, unanswered, settled)
+            is_broken = np.array([failed(name) for name in codes.names], dtype=bool)[numbers]
+            broken = int(np.count_nonzero(is_broken))
+            counts[id(codes)] = ReasonCounts(
+                counts=by_reason,
+                skipped=skipped,
+                failed=sum(by_reason.values()) - skipped,
+                broken=broken,
+                broken_weight=float(broken if weights is None else weights[is_broken].sum()),
+                unanswered=0 if unanswered is None else int(np.count_nonzero(is_broken & unanswered)),
+                settled=sum(n for name, n in by_reason.items() if not failed(name) and name not in INAPPLICABLE),
+            )
         return counts
-
-    def _count_unanswered(self, codes: ReasonCodes, chosen: Numbers | None) -> int:
-        """Count the unanswered questions that have no score because measuring them failed."""
-        if self.unanswered is None or not self.unanswered.any():
-            return 0
-        is_broken = np.array([failed(name) for name in codes.names], dtype=bool)[codes.numbers] & self.unanswered
-        return int(np.count_nonzero(is_broken if chosen is None else is_broken[chosen]))
 
 
 def collect_scores(
@@ -127,10 +124,6 @@ def collect_scores(
     rows = [scores[metric.name] for metric in metrics]
     values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
     return ScoreTable(metrics, values, reasons, weights, unanswered)
-
-
-def _count_settled(by_reason: Mapping[str, int]) -> int:
-    return sum(total for name, total in by_reason.items() if not failed(name) and name not in INAPPLICABLE)
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
