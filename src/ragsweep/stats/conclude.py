@@ -23,14 +23,9 @@ def conclude(
     finalists: Sequence[Result] = (),
     where: str = "",
 ) -> SweepConclusion:
-    """Conclude a sweep from the comparison of its configs.
+    """Conclude a sweep from the comparison of its configs, whose ``results`` are given (see :class:`SweepConclusion`).
 
-    Args:
-        comparison: The comparison of the sweep's own configs.
-        results: The results of these configs.
-        finals: The comparison of a search's finalists on the holdout; it decides.
-        finalists: The results of the finalists on the holdout.
-        where: The deciding questions of a search in words ("on ..."); "" for other sweeps.
+    ``finals`` is the comparison of a search's ``finalists`` on the holdout; it decides.
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)

@@ -113,16 +113,11 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
 
 
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
-    """Compare two tables of outcomes, question by question.
+    """Compare the outcomes of a config without context and of one with context, question by question.
 
     ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
     only the one with context does, and "hurt" if only the one without does. If neither does, it is "abstained" if the
     config with context refused it, else "never solved".
-
-    Args:
-        without: Outcomes of the config without context.
-        with_context: Outcomes of the config with context.
-        success: The deciding column, and its threshold.
 
     Raises:
         InputError: A table lacks the deciding column, or has no answers.

@@ -58,12 +58,8 @@ class Curve:
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
     """Return one curve per group of configs that differ only in ``parameter`` and have at least three numbers for it.
 
-    Only COMPLETE configs with a score of the metric count. Empty for a metric without a direction.
-
-    Args:
-        results: Results of a sweep.
-        parameter: The parameter's name as in ``Run.parameters``, such as ``retriever.alpha``.
-        metric: The metric's name.
+    Only COMPLETE configs with a score of the metric count. Empty for a metric without a direction. ``parameter`` is
+    named as in ``Run.parameters``: ``retriever.alpha``, for example.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:

@@ -77,10 +77,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
     """Return a hybrid's best leg if it is notably better than the hybrid's final ranking; else None.
 
     ``LegComparison.notable`` defines a notable difference. The leg has the same ``top_k`` and budget and no reranker.
-
-    Args:
-        result: Result of any config.
-        metric: One of :func:`audited_metrics`, by default the first.
+    ``metric`` is one of :func:`audited_metrics`, by default the first.
     """
     audit = fusion_audit(result, metric, True)
     if audit is None:

@@ -224,12 +224,8 @@ def compare_parts(
 ) -> Concentration | None:
     """Compare with the row ``baseline`` on each dominating cluster and on the rest; None if no cluster dominates.
 
-    Args:
-        matrix: The scores.
-        baseline: The row that the others are compared with.
-        unit: Unit of the metric; amounts are compared by ratios (see ``compare_amounts``).
-        declared: Whether the baseline was declared rather than chosen by its scores (see ``compare_with_baseline``).
-        resamples: Number of resamples of the intervals.
+    Amounts with a ``unit`` are compared by ratios (see ``compare_amounts``). ``declared``: whether the baseline was
+    declared rather than chosen by its scores (see ``compare_with_baseline``).
     """
     dominating = dominating_clusters(matrix, baseline)
     if not dominating:

@@ -199,15 +199,9 @@ def clusters_of(result: Result) -> Sequence[str]:
 def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
     """Replace missing scores that have a reason in ``OWN_REASONS`` with the worst score; return a mask of them.
 
-    The mask is (configs, questions). With several configs, only questions that another config has a score for are
-    filled, because the metric applies to these. Unanswerable questions, and metrics without a worst score, are
-    unchanged.
-
-    Args:
-        results: The configs.
-        metric: The metric's name.
-        ids: The questions.
-        scores: The metric's scores (configs, questions), NaN where missing; modified in place.
+    ``scores`` (configs, questions), NaN where missing, is modified in place; the mask has the same shape. With several
+    configs, only questions that another config has a score for are filled, because the metric applies to these.
+    Unanswerable questions, and metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
     worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan

@@ -34,16 +34,11 @@ def by_slice(
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
-    """Compare every config with the baseline in every slice, corrected over all of them (max-T; Holm).
+    """Compare every config with the row ``baseline`` in every slice, corrected over all of them (max-T; Holm).
 
-    Args:
-        matrix: All questions.
-        labels: Name of a label -> its value for each question of the matrix, in the matrix's order; "" is no value.
-        baseline: The row that the others are compared with.
-        level: Simultaneous level of all intervals.
-        resamples: Resamples of the clusters; fewer if the work would exceed ``WORK``.
-        rising: Flags of the configs that by definition are never worse than the baseline on any question, or never
-        better; they are not ``exposed``.
+    ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" is no
+    value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the configs that by
+    definition are never worse than the baseline on any question, or never better; they are not ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
