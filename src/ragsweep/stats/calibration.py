@@ -75,8 +75,7 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
         return NAN
-    costs: dict[str, Callable[[Any], Any]] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}
-    cost = costs[weights]
+    cost: Callable[[Any], Any] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}[weights]
     values, counts = np.unique(first, return_counts=True)
     other_values, other_counts = np.unique(second, return_counts=True)
     costs_of_pairs = cost(np.abs(values[:, None] - other_values[None, :]))

@@ -104,7 +104,10 @@ def choose(
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.
     """
-    limits = _limits(constraints)
+    limits = {name: limit for name, limit in constraints.items() if limit is not None}
+    for name in limits:
+        if name not in COSTS:
+            raise InputError(f"constraints.{name}: is not a cost{nearest(name, COSTS)}")
     allowed = within_limits(costs.values, limits, len(beliefs.means))
     answering = allowed & ~np.isin(np.arange(len(allowed)), list(refusing))
     among = answering if answering.any() else allowed
@@ -143,14 +146,6 @@ def against(beliefs: Beliefs, row: int, other: int) -> Against:
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
     return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
-
-
-def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
-    limits = {name: limit for name, limit in constraints.items() if limit is not None}
-    for name in limits:
-        if name not in COSTS:
-            raise InputError(f"constraints.{name}: is not a cost{nearest(name, COSTS)}")
-    return limits
 
 
 def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:

@@ -238,27 +238,21 @@ def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
 
 
 def _compare(quantity: Quantity, alpha: float | None) -> Drift:
-    now, before, kind = quantity.now, quantity.before, quantity.kind
+    now, before, kind, tolerance = quantity.now, quantity.before, quantity.kind, quantity.tolerance
     shown = _share if kind == SHARE else _median
     compared, verdict = UNKNOWN, OPEN
     if alpha is not None:
-        compare_by = {SHARE: share_difference, ORDER: superiority, RATIO: ratio}[kind]
-        compared = compare_by(now, before, alpha)
-        verdict = _verdict(compared, kind, quantity.tolerance)
-    count = len(now.values)
-    return Drift(quantity.name, kind, shown(now), shown(before), compared, count, verdict, quantity.tolerance)
-
-
-def _verdict(found: EstimateInterval, kind: str, tolerance: float) -> Verdict:
-    ends = {
-        SHARE: (-tolerance, tolerance),
-        ORDER: (0.5 - tolerance, 0.5 + tolerance),
-        RATIO: (1 / tolerance, tolerance),
-    }
-    low, high = ends[kind]
-    if found.low > high or found.high < low:
-        return DRIFT
-    return SAME if low <= found.low and found.high <= high else OPEN
+        compared = {SHARE: share_difference, ORDER: superiority, RATIO: ratio}[kind](now, before, alpha)
+        least, most = {
+            SHARE: (-tolerance, tolerance),
+            ORDER: (0.5 - tolerance, 0.5 + tolerance),
+            RATIO: (1 / tolerance, tolerance),
+        }[kind]
+        if compared.low > most or compared.high < least:
+            verdict = DRIFT
+        elif least <= compared.low and compared.high <= most:
+            verdict = SAME
+    return Drift(quantity.name, kind, shown(now), shown(before), compared, len(now.values), verdict, tolerance)
 
 
 def _share(sample: ClusteredSample) -> float:

@@ -147,7 +147,10 @@ class _Model(NamedTuple):
 def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], correlation: float) -> float:
     from scipy.special import stdtrit
 
-    most = _satterthwaite(_Model.of(np.array(kinds), np.array(counts), 0.0))
+    independent = _Model.of(np.array(kinds), np.array(counts), 0.0)
+    _, form, apart = independent.mean_and_variance()
+    others = independent.counts - 1  # below: 2 x squared mean / variance of the estimated variance (Satterthwaite 1946)
+    most = float((np.trace(form) + apart @ others) ** 2 / (np.square(form).sum() + np.square(apart) @ others))
     model = _Model.of(np.array(kinds), np.array(counts), correlation)
     end = 1.0
     while _exceeds(model, end) > TAIL:
@@ -177,13 +180,6 @@ def _root(decreasing: Callable[[float], float], low: float, high: float) -> floa
             elif height <= 0 and place <= high:
                 high, below = place, height
     return root
-
-
-def _satterthwaite(model: _Model) -> float:
-    """Return the degrees of freedom of a variance estimate: 2 x squared mean / variance (Satterthwaite 1946)."""
-    _, form, apart = model.mean_and_variance()
-    others = model.counts - 1
-    return float((np.trace(form) + apart @ others) ** 2 / (np.square(form).sum() + np.square(apart) @ others))
 
 
 def _exceeds(model: _Model, value: float) -> float:

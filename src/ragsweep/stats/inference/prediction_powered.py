@@ -79,7 +79,8 @@ def prediction_powered(
     half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
     if found.is_constant:
         spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
-        half += case.reach * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
+        reach = float((np.abs(case.signs) * case.part).sum())  # the change of the contrast if open questions change by 1
+        half += reach * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
     return Corrected(found.value, found.value - half, found.value + half, everything, found.weight, fewest)
 
 
@@ -114,11 +115,6 @@ class _Case:
     def part(self) -> Doubles:
         """The share of open questions per row (rows, 1)."""
         return np.asarray(self.open.mean(axis=1, keepdims=True))
-
-    @property
-    def reach(self) -> float:
-        """The change of the contrast if every open question changes by 1."""
-        return float((np.abs(self.signs) * self.part).sum())
 
     @property
     def settled_contrasts(self) -> Doubles:
