@@ -17,7 +17,7 @@ from ragsweep.report.page import pair_charts
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.stats.intervals import bootstrap_interval, student_interval
 from support.results import changed, changed_table, drawn, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20

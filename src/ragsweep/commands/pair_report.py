@@ -17,7 +17,7 @@ from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.conclusion import PairConclusion
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
 from ragsweep.stats.inference.matrix import score_matrix, with_worst_cases
-from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.stats.intervals import bootstrap_interval, student_interval
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"

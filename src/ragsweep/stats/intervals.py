@@ -14,6 +14,8 @@ from ragsweep.core.question_results import Doubles, Flags
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
+    from ragsweep.stats.inference.matrix import Matrix
+
 RESAMPLES = 2000
 LEVEL = 0.95
 FEWEST = 10
@@ -266,3 +268,32 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
     places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(scores) - 1)
     value, low, high = scores[order][places].tolist()
     return (value, math.nan, math.nan) if _too_few(count, share) else (value, low, high)
+
+
+def student_interval(matrix: Matrix) -> tuple[float, float]:
+    """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
+
+    Questions count as independent, although questions on one document are not; NaN with fewer than two questions.
+    """
+    from scipy import stats
+
+    differences = matrix.values[1] - matrix.values[0]
+    if len(differences) < 2:
+        return math.nan, math.nan
+    half = float(stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / math.sqrt(len(differences)))
+    middle = float(differences.mean())
+    return middle - half, middle + half
+
+
+def bootstrap_interval(matrix: Matrix) -> tuple[float, float]:
+    """Bound the mean difference by the percentile bootstrap over whole clusters, at 95 %, with a fixed seed.
+
+    NaN with fewer than two clusters.
+    """
+    differences = matrix.values[1] - matrix.values[0]
+    sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters, matrix.weights)
+    if len(sums) < 2:
+        return math.nan, math.nan
+    drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    return float(low), float(high)

@@ -182,7 +182,6 @@ def detectable_row(results: Sequence[Result], metric: str, effect: float | None,
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
-
     found = estimate_power(compared, level=level)
     needed = typical_questions_needed(found, math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
     return {

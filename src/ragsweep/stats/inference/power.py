@@ -46,26 +46,16 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     differ = ~np.isnan(errors)
     middle = float(np.median(errors[differ])) if differ.any() else math.nan
     note = "" if differ.any() else "no config differs from the baseline by more than a constant"
-    factor, alone = (
-        _standard_errors_shown(matrix, baseline, errors, critical, (power, data.degrees)) for critical in criticals
-    )
+    factors = [critical + student_quantile(power, data.degrees) for critical in criticals]  # in standard errors
+    if rows := np.flatnonzero(differ).tolist():
+        row = sorted(rows, key=lambda row: float(errors[row]))[len(rows) // 2]
+        gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
+        factors = [
+            _smallest_gain_shown(gains, matrix.clusters, factor * error, critical, power) / error
+            for factor, critical in zip(factors, criticals, strict=True)
+        ]
+    factor, alone = factors
     return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
-
-
-def _standard_errors_shown(
-    matrix: Matrix, baseline: int, errors: Doubles, critical: float, power: tuple[float, float]
-) -> float:
-    """Return the smallest true difference, in standard errors, that is shown in the required share of cases.
-
-    ``power`` has that share and the degrees of freedom. NaN if no difference is shown so often.
-    """
-    share, degrees = power
-    factor, differ = critical + student_quantile(share, degrees), np.flatnonzero(~np.isnan(errors)).tolist()
-    if not differ:
-        return factor
-    row = sorted(differ, key=lambda row: float(errors[row]))[len(differ) // 2]
-    gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
-    return _smallest_gain_shown(gains, matrix.clusters, factor * error, critical, share) / error
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:

@@ -79,7 +79,7 @@ def prediction_powered(
     half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
     if found.is_constant:
         spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
-        reach = float((np.abs(case.signs) * case.part).sum())  # the change of the contrast if open questions change by 1
+        reach = float((np.abs(case.signs) * case.part).sum())  # the contrast's change if open questions change by 1
         half += reach * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
     return Corrected(found.value, found.value - half, found.value + half, everything, found.weight, fewest)
 
