@@ -1,4 +1,4 @@
-"""Intervals for the mean and for a quantile of per-question scores."""
+"""Intervals for the mean and for a quantile of per-question scores, and for the mean difference of a pair."""
 
 from __future__ import annotations
 

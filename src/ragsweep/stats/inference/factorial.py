@@ -105,10 +105,11 @@ def effects(
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
     found = []
     for term, row, sure, doubted in zip(terms, numbers.tolist(), known, exposed, strict=True):
+        estimate, low, high, error = row
         names, levels = zip(*term, strict=True)
         references = tuple(factors[name][0] for name in names)
         note = "" if sure else "the configs do not distinguish it from another effect"
-        found.append(Effect(names, levels, references, *row, note, bool(doubted)))
+        found.append(Effect(names, levels, references, estimate, low, high, error, note, bool(doubted)))
     interactions = _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated"
     return Effects(tuple(found), method, level, interactions)
 

@@ -125,10 +125,10 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
     if not sums.shape[1]:
         return np.ones(len(differences))
     observed = np.abs(sums.sum(axis=1)) - ROUNDING * np.abs(sums).sum(axis=1)
-    clusters = sums.shape[1]
-    if 2**clusters <= flips:
-        all_signs = (np.arange(2**clusters)[None, :] >> np.arange(clusters)[:, None] & 1) * 2 - 1
-        return np.asarray(_beyond(sums, all_signs.astype(np.float32), observed) / 2.0**clusters)
+    count = sums.shape[1]
+    if 2**count <= flips:
+        all_signs = (np.arange(2**count)[None, :] >> np.arange(count)[:, None] & 1) * 2 - 1
+        return np.asarray(_beyond(sums, all_signs.astype(np.float32), observed) / 2.0**count)
     p_values = tail_bound(sums)
     unknown = np.flatnonzero(p_values > 1 / flips)
     p_values[unknown] = _flipped(sums[unknown], observed[unknown], flips)
