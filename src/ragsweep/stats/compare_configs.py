@@ -74,7 +74,7 @@ class ConfigCosts:
 
         None for a quantile, or if either config has too few scores for this cost.
         """
-        matrix, pair = self._matrices[name], [self.results[n].name for n in (other, row)]
+        matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
         if matrix is None or not {*pair} <= {*matrix.configs}:
             return None
         unit = self.results[row].summaries.metrics[name].unit
@@ -82,21 +82,18 @@ class ConfigCosts:
 
     @cached_property
     def _matrices(self) -> Mapping[str, Matrix | None]:
-        found: dict[str, Matrix | None] = dict.fromkeys(COSTS)
+        found = {}
         for name in self.values:
-            means = [
-                one
-                for one in self.results
-                if name in one.summaries.metrics and self.is_usable(one, name) and is_mean(one, name)
-            ]
-            if len(means) > 1:
-                matrix = score_matrix(means, name)
-                found[name] = matrix if matrix.questions else None
+            means = [one for one in self.results if self._is_known(one, name) and is_mean(one, name)]
+            matrix = score_matrix(means, name) if len(means) > 1 else None
+            found[name] = matrix if matrix and matrix.questions else None
         return found
 
+    def _is_known(self, result: Result, name: str) -> bool:
+        return name in result.summaries.metrics and self.is_usable(result, name)
+
     def _value(self, result: Result, name: str) -> float:
-        usable = name in result.summaries.metrics and self.is_usable(result, name)
-        return result.summaries.metrics[name].value if usable else math.nan
+        return result.summaries.metrics[name].value if self._is_known(result, name) else math.nan
 
     def _is_saving(self, name: str, before: float, after: float) -> bool:
         least = LEAST_MS if name.startswith("latency") else 0.0

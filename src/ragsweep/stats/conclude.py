@@ -49,10 +49,7 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row over which the choice has an unproven lead, and the number of questions needed to show the lead.
-
-    The number is None if unknown; both are None if there is no such row.
-    """
+    """Return the row over which the choice has an unproven lead, and the questions needed; each is None if unknown."""
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if choice.row is None or lead is None or verdict.differences.by_labels:
@@ -107,10 +104,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect that distractors in the context have on the success metric, if its interval excludes 0.
-
-    None otherwise, and if the configs have different success metrics.
-    """
+    """Return the effect of distractors on the success metric that all configs have, if its interval excludes 0."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

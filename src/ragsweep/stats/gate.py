@@ -210,11 +210,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide a condition by the mean or difference that human labels correct; return the gate and the number of labels.
-
-    Raises:
-        InputError: A config has no label that counts.
-    """
+    """Decide by the mean or difference that human labels correct; return the gate and the number of labels."""
     rows, metric, size = len(matrix.values), condition.metric, condition.size
     matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
     sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)

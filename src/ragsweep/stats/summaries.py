@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +71,9 @@ class ScoreTable:
         }
 
     def _amounts(self, values: Doubles, known: Flags, weights: Doubles | None) -> dict[int, Amount]:
-        means, lowest, highest = self._averaged
-        intervals = np.stack(means_with_intervals(values[means], lowest, highest, weights), axis=1)
+        means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
+        bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
+        intervals = np.stack(means_with_intervals(values[means], bounds[:, 0], bounds[:, 1], weights), axis=1)
         amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
         for n, metric in enumerate(self.metrics):
             if metric.quantile is not None and weights is not None:
@@ -83,13 +83,6 @@ class ScoreTable:
                 ordered = np.sort(values[n][known[n]])
                 amounts[n] = (quantile(ordered, metric.quantile), *quantile_interval(ordered, metric.quantile))
         return amounts
-
-    @cached_property
-    def _averaged(self) -> tuple[list[int], Doubles, Doubles]:
-        """The indices of the metrics summarised by a mean, and the lower and upper bounds of their values."""
-        means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
-        bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
-        return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
         """Count the reasons, keyed by the id of their ``ReasonCodes``; metrics that share one are counted once."""
