@@ -65,7 +65,17 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
     links = [*_sharing((n, [main[n]] if main[n] else []) for n in inside), *_sharing((n, [texts[n]]) for n in inside)]
     parts = _components(len(questions), links)
     clusters = [parts[n] if cluster in large else cluster for n, cluster in enumerate(clusters)]
-    return _name_clusters(questions, main, clusters)
+    members: dict[int, list[int]] = defaultdict(list)
+    for n, cluster in enumerate(clusters):
+        members[cluster].append(n)
+    names = {}
+    for cluster, inside in members.items():
+        about = Counter(main[n] for n in inside if main[n])
+        if about:
+            names[cluster] = f"document {min(about, key=lambda document: (-about[document], document))}"
+        else:
+            names[cluster] = f"question {min(questions[n].id for n in inside)}"
+    return tuple(names[cluster] for cluster in clusters)
 
 
 def normalised(question: Question) -> str:
@@ -142,18 +152,3 @@ def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
         for name in names:
             groups[name].append(number)
     return list(groups.values())
-
-
-def _name_clusters(questions: Sequence[Question], main: Sequence[str], clusters: Sequence[int]) -> tuple[str, ...]:
-    """Return the name of each question's cluster: its most frequent main document, else its smallest question id."""
-    members: dict[int, list[int]] = defaultdict(list)
-    for n, cluster in enumerate(clusters):
-        members[cluster].append(n)
-    names = {}
-    for cluster, inside in members.items():
-        about = Counter(main[n] for n in inside if main[n])
-        if about:
-            names[cluster] = f"document {min(about, key=lambda document: (-about[document], document))}"
-        else:
-            names[cluster] = f"question {min(questions[n].id for n in inside)}"
-    return tuple(names[cluster] for cluster in clusters)

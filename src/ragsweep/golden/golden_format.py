@@ -25,9 +25,7 @@ GROUPS = {
 these groups are not read, except ``validation.status`` (see REJECTED)."""
 REJECTED = "rejected"
 """The ``validation.status`` of an excluded entry."""
-TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
-EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
 _LABELS = ("language", "content_type", "unanswerable_type")
 
 
@@ -104,7 +102,7 @@ def read_weight(row: Row) -> float | None:
 
 def read_turn(row: Row) -> Turn:
     """Read one turn of a conversation; errors are recorded as faults of the row."""
-    row.check_keys(TURN_KEYS)
+    row.check_keys(("role", "text"))
     role = row.filled_text("role")
     if role and role not in ROLES:
         row.fault(f'"role" is "{role}"{nearest(role, ROLES)}')
@@ -113,7 +111,7 @@ def read_turn(row: Row) -> Turn:
 
 def read_evidence(row: Row) -> Evidence:
     """Read one piece of evidence; errors are recorded as faults of the row."""
-    row.check_keys(EVIDENCE_KEYS)
+    row.check_keys(("document", "anchor", "start", "grade"))
     anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():
         row.fault('"anchor" is blank; quote a few words, or omit it to use the whole document as evidence')

@@ -63,7 +63,7 @@ class Page(NamedTuple):
     doubts: str = ""
 
 
-def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
+def read_page(path: Path, faults: Faults, way_out: str) -> Page:
     """Read a file by its suffix, one of ENDINGS; an error gives an empty page and a fault.
 
     ``way_out``: a remedy that the fault of a damaged file suggests.
@@ -186,8 +186,14 @@ def _restructured(text: str) -> Page:
 
 
 def _pdf(data: bytes) -> Page:
-    title, printed = read_pdf(data)
-    pages = [_spaced(page) for page in printed]
+    from pypdfium2 import PdfDocument
+
+    with PdfDocument(data) as document:
+        title = document.get_metadata_value("Title")
+        printed = [page.get_textpage().get_text_range() for page in document]
+    if not any(page.strip() for page in printed):
+        raise ValueError("contains no text (a scan needs OCR)")
+    pages = [_spaced(page) for page in _uncut("\f".join(printed).replace("\r\n", "\n")).split("\f")]
     starts = tuple(accumulate((len(page) + 2 for page in pages[:-1]), initial=0))
     return Page(title, "\n\n".join(pages), starts, doubts(pages))
 
@@ -218,21 +224,6 @@ _WORD = re.compile(r"\w[\w-]*")
 _LONG_RUN = re.compile(r"(?:(?![\u0e00-\U0010ffff])[^\W\d_]){25,}")  # in a script that separates words by spaces
 _GLUED_SHARE = 0.05  # of a page's letters: at most .02 in manuals, .05 to .9 on pages extracted without spaces
 _LISTED = 10
-
-
-def read_pdf(data: bytes) -> tuple[str, list[str]]:
-    """Return a PDF's title (may be empty) and the text of each page, with LF line ends.
-
-    Raises PdfiumError for an encrypted or damaged file, and ValueError for a file without text.
-    """
-    from pypdfium2 import PdfDocument
-
-    with PdfDocument(data) as document:
-        title = document.get_metadata_value("Title")
-        pages = [page.get_textpage().get_text_range() for page in document]
-    if not any(page.strip() for page in pages):
-        raise ValueError("contains no text (a scan needs OCR)")
-    return title, _uncut("\f".join(pages).replace("\r\n", "\n")).split("\f")
 
 
 def _uncut(text: str) -> str:

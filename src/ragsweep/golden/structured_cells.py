@@ -66,7 +66,11 @@ def _decoded(value: Any) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        found = _python_literal(value)
+        found = ast.literal_eval(value.strip())
+        tokens = tokenize.generate_tokens(io.StringIO(value.strip()).readline)
+        kinds = [token.type for token in tokens if token.type not in (tokenize.NL, tokenize.NEWLINE)]
+        if any(pair == (tokenize.STRING, tokenize.STRING) for pair in pairwise(kinds)):
+            raise ValueError("literals without a comma")
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
         if _WRITTEN.fullmatch(value.strip()) and not _LONE.fullmatch(value):
             raise ValueError(
@@ -76,18 +80,6 @@ def _decoded(value: Any) -> Any:
     if isinstance(found, tuple) and not any(isinstance(one, str | list | dict | tuple) for one in found):
         return value  # (1, 2) is plain text
     return _as_json(found) if isinstance(found, list | dict | tuple | set) else value
-
-
-def _python_literal(text: str) -> Any:
-    found = ast.literal_eval(text.strip())
-    kinds = [
-        token.type
-        for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
-        if token.type not in (tokenize.NL, tokenize.NEWLINE)
-    ]
-    if any(pair == (tokenize.STRING, tokenize.STRING) for pair in pairwise(kinds)):
-        raise ValueError("literals without a comma")
-    return found
 
 
 def _as_json(value: Any) -> Any:

@@ -221,12 +221,11 @@ def _reason(error: Exception) -> str:
             return "is not a path: it contains a null character"
         case ValueError():
             return str(error)
-    reason = getattr(error, "strerror", None) or str(error)
-    match error:
         case gzip.BadGzipFile():
             way = "; copy the file again, or, if it is not gzipped, remove .gz from its name"
         case EOFError() | zlib.error():
             way = "; copy the file again"
         case _:
             way = ""
+    reason = getattr(error, "strerror", None) or str(error)
     return f"cannot be read: {reason[:1].lower()}{reason[1:]}{way}"

@@ -47,14 +47,16 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
     topic, tag, is_xml = None, "", False
     for where, line in read_lines(path, faults):
         for part in filter(str.strip, _TAG.split(_UNREAD.sub("", line))):
-            name = _tag_name(part)
+            name = part.strip("</>").split()[0].lower() if _TAG.fullmatch(part) else None
             if name in ("top", "topic"):
                 if topic and not part.startswith("</"):
                     fact = f"a topic begins before the topic in {topic.where} ends"
                     faults.add(where, f"{fact}; close the earlier one with </{'topic' if is_xml else 'top'}>")
                 if topic:
                     yield topic
-                topic, is_xml = None if part.startswith("</") else _begun(part, where), name == "topic"
+                number = _ATTRIBUTE.search(part)
+                begun = Topic(where, {"num": [number[1]]} if number else {})
+                topic, is_xml = None if part.startswith("</") else begun, name == "topic"
                 tag = "title" if is_xml else ""
             elif topic is None:
                 if name is None:
@@ -66,12 +68,3 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
     if topic:
         faults.add(topic.where, f"the topic has no end; close it with </{'topic' if is_xml else 'top'}>")
         yield topic
-
-
-def _tag_name(part: str) -> str | None:
-    return part.strip("</>").split()[0].lower() if _TAG.fullmatch(part) else None
-
-
-def _begun(tag: str, where: str) -> Topic:
-    number = _ATTRIBUTE.search(tag)
-    return Topic(where, {"num": [number[1]]} if number else {})
