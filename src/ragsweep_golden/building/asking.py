@@ -18,12 +18,11 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
 from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
-from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
+from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200  # minimum characters of a chunk from which questions are generated
 A_CHUNK = 3  # maximum questions per chunk
 SPARE = 1.3  # questions requested per wanted question, because some are rejected
-_LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {
     "out_of_database": "asks for a thing of the topic that the documents do not contain",
     "false_presupposition": "takes something for granted that the passage contradicts",
@@ -145,7 +144,7 @@ class ModelAsker:
         """Yield the model's questions in the order of ``chunks``, each with its chunk and the chunk's language."""
         requests = [
             Request(
-                f"Language: {_LANGUAGES[language]}. {task}",
+                f"Language: {LANGUAGES[language].title()}. {task}",
                 (Passage(sources.chunk_id(chunk), sources.passages[chunk]),),
             )
             for chunk, language in chunks.items()

@@ -162,7 +162,7 @@ def _provenance(
     name = sources.corpus.ids[draft.document]
     section = next((one.text for one in reversed(list(headings(text))) if one.start <= start), "")
     section = section.split("{")[0].strip() or sources.corpus.titles[draft.document] or name
-    article = _ARTICLE.match(f"{section} ")
+    article, starts = _ARTICLE.match(f"{section} "), sources.corpus.page_starts.get(name, ())
     return {
         "document": name,
         "chunk_id": sources.chunk_id(chunk),
@@ -170,14 +170,9 @@ def _provenance(
         "end": passage[2],
         "anchor": evidence[0]["anchor"] if evidence else None,
         "section": section,
-        "pages": _pages(sources.corpus.page_starts.get(name, ()), start, end),
+        "pages": list(range(bisect_right(starts, start), bisect_left(starts, end) + 1)) if starts else [],
         "article": article[1] if article else None,
     }
-
-
-def _pages(starts: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the numbers, from 1, of the pages that a span overlaps; empty if the source has no pages."""
-    return list(range(bisect_right(starts, start), bisect_left(starts, end) + 1)) if starts else []
 
 
 def _classification(

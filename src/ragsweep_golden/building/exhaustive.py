@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from ragsweep.parts.languages import content_words, fold
 from ragsweep_golden.building.wording import alternatives, word_set
@@ -17,7 +16,10 @@ class Exhaustive:
     """Exhaustive search of all chunks for the words of a question."""
 
     def __init__(self, chunks: Sequence[str], language: str) -> None:
+        import Stemmer
+
         self._texts, self._language = [fold(chunk) for chunk in chunks], language
+        self._stemmer = Stemmer.Stemmer(LANGUAGES.get(language, "english"))
         media = re.compile(alternatives("any", "media"), re.IGNORECASE)
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
@@ -28,12 +30,6 @@ class Exhaustive:
         """
         words = content_words(text, self._language) - word_set("any", "asking")
         return frozenset(self._stemmer.stemWords(sorted(words)))
-
-    @cached_property
-    def _stemmer(self) -> Any:
-        import Stemmer
-
-        return Stemmer.Stemmer(LANGUAGES.get(self._language, "english"))
 
     @cached_property
     def words(self) -> list[frozenset[str]]:

@@ -153,12 +153,9 @@ _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
-def _gerund(verb: str) -> Iterator[str]:
-    yield f"{verb.removesuffix('e')}ing"
-    yield f"{verb}{verb[-1]}ing"
-
-
-_GERUNDS: Mapping[str, str] = {form: verb for verb in sorted(_VERBS) for form in _gerund(verb)}
+_GERUNDS: Mapping[str, str] = {
+    form: verb for verb in sorted(_VERBS) for form in (f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1]}ing")
+}
 _INFINITIVE = re.compile(
     r"^[A-ZÀÉÊ][a-zéèêîôûç]*(?:er|ir|(?:mett|prend|rend|tend|fai|écri|construi|produi|suiv|résoud)re)"
     r"(?: et [a-zéèêîôûç]+(?:er|ir|re))? (?:(?:une?|des|les?|la|à|avec|son|sa|ses|votre|vos) \w|l['’]\w)"
@@ -193,7 +190,8 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
             inside = [one for one in own if start <= one.start < end]
             if not 1 < len(name.split()) <= LONGEST_NAME or CODE.search(name) or '"' in name:
                 continue
-            lowered = _lower_common_words(name, inside_text)
+            first, *others = name.split()
+            lowered = " ".join([first, *(lower_start(word, inside_text) for word in others)])  # names stay capitalised
             asks = _QUESTION[language].match(lowered)
             action = "" if asks else _action(lowered, language)
             about = _most_related(name, inside, language, action) if asks or action else None
@@ -233,12 +231,6 @@ def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: s
 
 def _stems(text: str, language: str) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in content_words(text, language))
-
-
-def _lower_common_words(name: str, inside: frozenset[str]) -> str:
-    """Lower the case of a heading's words after the first, except names."""
-    first, *others = name.split()
-    return " ".join([first, *(lower_start(word, inside) for word in others)])
 
 
 def _question(name: str, action: str, language: str) -> str:

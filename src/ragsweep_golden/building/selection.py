@@ -1,8 +1,8 @@
 """Choose the questions of a set by strata, types and classes; drop duplicates, and near-copies of passages."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,24 +61,16 @@ def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
     return [one for one in entries if one["id"] in ids]
 
 
-class _Traits(NamedTuple):
-    """The properties of an answerable question on which its choice depends."""
-
-    stratum: str
-    kind: str
-    chunk: str
-    pattern: str
-    is_single: bool
-    is_hard: bool
-
-
-def _traits(entry: Entry) -> _Traits:
-    stratum, kind, reasoning = (
-        str(value(entry, "classification", name) or "") for name in ("stratum", "question_type", "reasoning_class")
-    )
-    chunk, pattern = str(value(entry, "provenance", "chunk_id")), str(value(entry, "processing", "pattern"))
-    is_hard = float(value(entry, "classification", "difficulty") or 0) >= HARD
-    return _Traits(stratum, kind, chunk, pattern, reasoning == SINGLE_FACT, is_hard)
+def _traits(entry: Entry) -> dict[str, Any]:
+    """Return the properties of an answerable question on which its choice depends."""
+    return {
+        "stratum": str(value(entry, "classification", "stratum") or ""),
+        "kind": str(value(entry, "classification", "question_type") or ""),
+        "chunk": str(value(entry, "provenance", "chunk_id")),
+        "pattern": str(value(entry, "processing", "pattern")),
+        "is_single": value(entry, "classification", "reasoning_class") == SINGLE_FACT,
+        "is_hard": float(value(entry, "classification", "difficulty") or 0) >= HARD,
+    }
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
@@ -97,18 +89,18 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
         one, following = left[n], len(chosen) + 1
         too_many = taken["is_single", True] + 1 > MOST_SINGLE_FACTS * following
         return (
-            not (too_many and one.is_single),
-            one.is_hard and taken["is_hard", True] < LEAST_HARD * following,
-            taken["stratum", one.stratum] < wanted.quotas.get(one.stratum, 0),
-            -taken["chunk", one.chunk],
-            wanted.mix.get(one.kind, 0.0) * following - taken["kind", one.kind],
-            not one.is_single,
-            -taken["pattern", one.pattern],
+            not (too_many and one["is_single"]),
+            one["is_hard"] and taken["is_hard", True] < LEAST_HARD * following,
+            taken["stratum", one["stratum"]] < wanted.quotas.get(one["stratum"], 0),
+            -taken["chunk", one["chunk"]],
+            wanted.mix.get(one["kind"], 0.0) * following - taken["kind", one["kind"]],
+            not one["is_single"],
+            -taken["pattern", one["pattern"]],
         )
 
-    while len(chosen) < count and (possible := [n for n in left if taken["chunk", left[n].chunk] < MOST_OF_A_CHUNK]):
+    while len(chosen) < count and (possible := [n for n in left if taken["chunk", left[n]["chunk"]] < MOST_OF_A_CHUNK]):
         best = max(possible, key=need)
-        taken.update(left.pop(best)._asdict().items())
+        taken.update(left.pop(best).items())
         chosen.append(order[best])
     return chosen
 
@@ -121,18 +113,11 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
     chosen: list[Entry] = []
     taken = Counter[str]()
 
-    def take(kinds: Sequence[str], order: Callable[[str], Any]) -> None:
-        kind = min(kinds, key=order)
+    while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
+        short = [kind for kind in filled if taken[kind] < wanted.minimums.get(kind, 0)]
+        kind = min(short or filled, key=lambda kind: taken[kind] / wanted.minimums[kind] if short else taken[kind])
         chosen.append(left[kind].pop(0))
         taken[kind] += 1
-
-    def missing(kind: str) -> int:
-        return wanted.minimums.get(kind, 0) - taken[kind]
-
-    while len(chosen) < count and (short := [kind for kind in left if left[kind] and missing(kind) > 0]):
-        take(short, lambda kind: taken[kind] / wanted.minimums[kind])
-    while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
-        take(filled, lambda kind: taken[kind])
     return chosen
 
 

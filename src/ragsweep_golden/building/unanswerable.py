@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 
 from ragsweep_golden.building import wording
 from ragsweep_golden.building.drafts import Draft, Sentence, chance
@@ -46,16 +46,11 @@ def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | S
     return Draft(text, "", "rule", pattern, document=document, chunk=chunk, checked=checked, method=method)
 
 
-def _invented() -> Iterator[str]:
-    names = texts("any", "invented")
-    yield from names
-    yield from (f"{one} {other}" for one, other in permutations(names, 2))
-
-
 def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
     """Make questions about an entity that the corpus never names."""
-    patterns = texts(language, "outside")
-    names = islice((name for name in _invented() if not any(map(search.names, name.split()))), MOST)
+    patterns, invented = texts(language, "outside"), texts("any", "invented")
+    pairs = (f"{one} {other}" for one, other in permutations(invented, 2))
+    names = islice((name for name in chain(invented, pairs) if not any(map(search.names, name.split()))), MOST)
     own = (one for one in named if one.pattern == "fact" and not _is_plural(one, language))
     for n, name in enumerate(names):
         checked = f'no chunk has "{name}"'
