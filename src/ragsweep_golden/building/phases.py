@@ -34,6 +34,7 @@ MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains most words of
 VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> indices of documents
+PhaseDone = Callable[[int, list[Row], bool, list[Row]], None]
 
 
 class Built(NamedTuple):
@@ -44,25 +45,15 @@ class Built(NamedTuple):
     left_out: list[Row]
 
 
-class PhaseDone(NamedTuple):
-    """A completed phase: its number, its result, whether the result was cached, and the set's entries at this point."""
-
-    number: int
-    result: list[Row]
-    kept: bool
-    entries: list[Row]
-
-
 class PhaseFiles:
     """The cached results of the phases in a folder: a result is reused if the inputs of its phase are unchanged.
 
-    ``made_from`` is a hash of the build's inputs; ``done`` is called after each phase. A result is marked as complete
-    unless ``is_whole`` returns False; an incomplete result is recomputed next time.
+    ``made_from`` is a hash of the build's inputs. ``done`` is called after each phase, with its number, its result,
+    whether the result was cached, and the set's entries at this point. A result is marked as complete unless
+    ``is_whole`` returns False; an incomplete result is recomputed next time.
     """
 
-    def __init__(
-        self, folder: Path, made_from: str, done: Callable[[PhaseDone], None], is_whole: Callable[[], bool]
-    ) -> None:
+    def __init__(self, folder: Path, made_from: str, done: PhaseDone, is_whole: Callable[[], bool]) -> None:
         self._folder, self._made_from, self._done, self._is_whole = folder, made_from, done, is_whole
 
     def run(
@@ -83,7 +74,7 @@ class PhaseFiles:
             rows = compute()
             write_rows(path, [{**head, "whole": self._is_whole()}, *rows])
         self._made_from = content_hash([self._made_from, rows])
-        self._done(PhaseDone(number, rows, kept, as_entries(rows)))
+        self._done(number, rows, kept, as_entries(rows))
         return rows
 
 
@@ -105,8 +96,9 @@ def build_set(
     named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"]) for row in strata}
     quotas = {row["stratum"]: int(row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
-    given = settings
-    wanted = WantedSet(given.questions, given.unanswerable, quotas, given.mix, given.minimums, given.seed)
+    wanted = WantedSet(
+        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
+    )
 
     def run(number: int, compute: Callable[[], Sequence[Draft]], earlier: Sequence[Draft] = ()) -> list[Draft]:
         rows = files.run(

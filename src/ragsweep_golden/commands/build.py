@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, print_blocks
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
@@ -16,11 +16,11 @@ from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep_golden.building.asking import ModelAsker
-from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseDone, PhaseFiles, build_set
+from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseFiles, build_set
 from ragsweep_golden.building.selection import FAILS
 from ragsweep_golden.building.settings import BuildSettings, read_settings
 from ragsweep_golden.commands.gates import gates_blocks, gates_facts, read_rules
-from ragsweep_golden.commands.inputs import Inputs, Model, next_step, user_name
+from ragsweep_golden.commands.inputs import Inputs, Model, next_step, user_name, words_parser
 from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
@@ -37,9 +37,8 @@ MOST_SHOWN = 20  # maximum dropped questions printed; the file of the last phase
 
 def build(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden build``; return the exit status."""
-    parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
-    inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).overrides))
+    parser = words_parser("build", _ABOUT, _OVERRIDES, "KEY=VALUE")
+    inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).words))
     values = inputs.values
     golden, folder = read_places(values)
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
@@ -146,17 +145,17 @@ class PhaseJudge:
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
-    def __call__(self, done: PhaseDone) -> None:
-        """Judge a phase's result."""
-        if done.number == 0:
-            self.strata = {name: row["stratum"] for row in done.result for name in row["documents"]}
-        rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{done.number}-")}
-        subject = self.subject(done.entries, has_vectors=done.number == len(PHASES) - 1)
+    def __call__(self, number: int, rows: Sequence[Any], was_cached: bool, entries: Sequence[Any]) -> None:
+        """Judge a phase's result; ``entries``: the set's entries at this point."""
+        if number == 0:
+            self.strata = {name: row["stratum"] for row in rows for name in row["documents"]}
+        rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{number}-")}
+        subject = self.subject(entries, has_vectors=number == len(PHASES) - 1)
         results = judging.judge_gates(subject, rules)
-        write_report(self.folder / f"gates-{done.number}.json", gates_facts(subject, results))
-        kept = ", as before" if done.kept else ""
-        facts = f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
-        print_blocks(lines(Statement(f"PHASE {done.number}", facts, {"results": len(done.result)})))
+        write_report(self.folder / f"gates-{number}.json", gates_facts(subject, results))
+        kept = ", as before" if was_cached else ""
+        facts = f"{PHASES[number]}: {len(rows):,}{kept}; {_summary(results)}"
+        print_blocks(lines(Statement(f"PHASE {number}", facts, {"results": len(rows)})))
 
 
 def _summary(results: Sequence[GateResult]) -> str:
