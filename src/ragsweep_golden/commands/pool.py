@@ -4,7 +4,7 @@ Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so
 share one pool.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question, largest impact first; ``question`` is its id, ``text`` its wording.
+    """List the unjudged passages of a question; ``question`` is its id, ``text`` its wording.
 
     The impact is computed as if the passage were relevant (grade 1), which may change the question's nDCG in each
     config. It is the largest of these changes minus the smallest: the difference between two configs cannot change by
@@ -77,12 +77,7 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
         changes = [ndcg(some, [*labels, label], depth) - before[name] for name, some in found.items()]
         ranks = {name: rank for name, some in found.items() if (rank := first_rank(some, label))}
         holes.append(Hole(question, place, chunk, ranks, max(changes) - min(changes)))
-    return order_holes(holes)
-
-
-def order_holes(holes: Iterable[Hole]) -> list[Hole]:
-    """Order passages by impact, largest first, then by the number of configs that found them, then by best rank."""
-    return sorted(holes, key=lambda one: (-round(one.impact, 9), -len(one.ranks), min(one.ranks.values(), default=0)))
+    return holes
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
@@ -167,7 +162,10 @@ def pool(arguments: Sequence[str]) -> int:
 def collect(
     questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
 ) -> Pool:
-    """Pool the unjudged passages of questions; ``found``: config -> question id -> its first chunks, best first."""
+    """Pool the unjudged passages of questions; ``found``: config -> question id -> its first chunks, best first.
+
+    Passages with the same impact are ordered by the number of configs that found them, then by best rank.
+    """
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:
         if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:
@@ -175,7 +173,8 @@ def collect(
             holes += find_holes(question.id, question.text, asked, labels, corpus)
             counted = judged_share(asked.values(), labels)
             judged, chunks = judged + counted[0], chunks + counted[1]
-    return Pool(order_holes(holes), judged, chunks)
+    holes.sort(key=lambda one: (-round(one.impact, 9), -len(one.ranks), min(one.ranks.values(), default=0)))
+    return Pool(holes, judged, chunks)
 
 
 def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
