@@ -5,9 +5,9 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
@@ -78,13 +78,6 @@ def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}
 
 
-class RecordFormat(NamedTuple):
-    """The function that converts an entry to a record, and the fields that the record keeps; None: all."""
-
-    write: Callable[[Entry, Corpus | None], dict[str, Any]]
-    kept: tuple[str, ...] | None = None
-
-
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     labels = relevant_evidence(entry)
     record = {
@@ -138,25 +131,20 @@ def _contexts(entry: Entry, corpus: Corpus | None) -> str:
     return "\n\n".join(dict.fromkeys(filter(None, (context(label, corpus) for label in relevant_evidence(entry)))))
 
 
-RECORDS = {
-    "ragas": RecordFormat(
-        _to_ragas,
-        ("question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in RAGAS_LABELS)),
-    ),
-    "mlflow": RecordFormat(_to_mlflow),
-    "argilla": RecordFormat(_to_argilla),
-    "labelstudio": RecordFormat(_to_label_studio),
-}
+RECORDS = {"ragas": _to_ragas, "mlflow": _to_mlflow, "argilla": _to_argilla, "labelstudio": _to_label_studio}
+"""The function that converts an entry to a record, by format; only a record of ragas loses fields."""
+_KEPT_BY_RAGAS = (
+    "question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in RAGAS_LABELS),
+)  # fmt: skip
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
     """Return a file with one record per entry in a format of RECORDS, as JSON ``lines`` or else one JSON array."""
-    form = RECORDS[name]
-    records = [json.dumps(form.write(entry, corpus), ensure_ascii=False) for entry in entries]
+    records = [json.dumps(RECORDS[name](entry, corpus), ensure_ascii=False) for entry in entries]
     text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"
     exported = Exported({"": text})
-    if form.kept is not None:
-        exported.lost = count_lost(entries, form.kept)
+    if name == "ragas":
+        exported.lost = count_lost(entries, _KEPT_BY_RAGAS)
     if name == "mlflow" and (repeated := len(entries) - len({entry["question"] for entry in entries})):
         exported.notes["questions have the same text as another: MLflow keeps one record for equal inputs"] = repeated
     return exported
