@@ -1,7 +1,6 @@
 """``ragsweep golden add``: add a question, with evidence chosen from a search of the corpus."""
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence, Question
 from ragsweep.parts.languages import detect_language
 from ragsweep.report.document import Block, Statement, lines, paragraphs
-from ragsweep_golden.commands.inputs import Inputs, user_name
+from ragsweep_golden.commands.inputs import Inputs, next_step, user_name
 from ragsweep_golden.evidence.quotes import Place, best_sentence, quote, rank_by_language
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, record_change, write_rows, write_whole
@@ -182,7 +181,7 @@ def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
     except (OSError, UnicodeDecodeError):  # Parquet, gzip, UTF-16
         is_plain = False
     if not is_plain:
-        made = f"ragsweep golden verify {shlex.quote(str(path))} corpus=FOLDER out=NEW.jsonl"
+        made = next_step("verify", path, "corpus=FOLDER", "out=NEW.jsonl")
         raise InputError(
             f"{path}: questions are added only to plain JSON lines in UTF-8; to convert the file, run {made}"
         )

@@ -1,7 +1,6 @@
 """``ragsweep golden items``: which questions of a golden set discriminate between configs, according to past sweeps."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from ragsweep.stats.items import (
     find_suspects,
 )
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
-from ragsweep_golden.commands.inputs import user_name
+from ragsweep_golden.commands.inputs import next_step, user_name
 from ragsweep_golden.commands.item_report import ItemReport, items_document
 from ragsweep_golden.sets.files import record_change, write_whole
 
@@ -146,7 +145,7 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
         faults.add(str(golden), f'no line has the question "{name}" of the sweeps; --golden must be their golden file')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
-        made = f"ragsweep golden verify {shlex.quote(str(golden))} corpus=FOLDER out=NEW.jsonl"
+        made = next_step("verify", golden, "corpus=FOLDER", "out=NEW.jsonl")
         raise InputError(f"{golden}: is not JSON lines, which --mini copies; to convert it, run {made}")
     with record_change(target, "items", user_name(), source=golden):
         write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))

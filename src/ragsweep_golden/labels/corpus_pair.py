@@ -71,8 +71,7 @@ class CorpusPair:
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
     """Return the text of a document; None if there is no corpus, or it lacks the document."""
-    position = None if corpus is None else corpus.position.get(document)
-    return None if corpus is None or position is None else corpus.texts[position]
+    return None if corpus is None or document not in corpus.position else corpus.texts[corpus.position[document]]
 
 
 def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:

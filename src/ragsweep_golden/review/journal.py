@@ -139,20 +139,16 @@ def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
         return dict(entry)
     changes: dict[str, Any] = {}
     if "evidence" in judgement:
-        changed, label = _with_evidence(entry, judgement), judgement["evidence"]
-        what = f'grade {judgement["grade"]} for "{label["anchor"]}" in {label["document"]}'
+        label = {**judgement["evidence"], "grade": judgement["grade"]}
+        others = [one for one in entry.get("evidence") or () if evidence_key(one) != evidence_key(label)]
+        changed: dict[str, Any] = {**entry, "evidence": [*others, label]}
+        what = f'grade {label["grade"]} for "{label["anchor"]}" in {label["document"]}'
     else:
         changed, changes = _reviewed(entry, judgement), _changes(entry, judgement)
         what = {REJECT: "rejected"}.get(judgement["action"], "corrected" if changes else "accepted")
     review = {"id": judgement["id"], "who": judgement["who"], "when": judgement["when"], "what": what}
     review |= {"changed": changes} if changes else {}
     return changed | {"audit": {**(changed.get("audit") or {}), "reviews": [*reviews, review]}}
-
-
-def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    label = {**judgement["evidence"], "grade": judgement["grade"]}
-    others = [one for one in entry.get("evidence") or () if evidence_key(one) != evidence_key(label)]
-    return {**entry, "evidence": [*others, label]}
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:

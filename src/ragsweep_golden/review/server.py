@@ -45,10 +45,6 @@ class ReviewServer(ThreadingHTTPServer):
         """Return the name of the golden file, all tasks, and their judgements."""
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
-    def judge(self, given: Reply) -> Reply:
-        """Store a judgement, and return it."""
-        return self.review.judge(given)
-
     def undo(self, _: Reply) -> Reply:
         """Undo the last judgement; return its task and the task's earlier judgement.
 
@@ -81,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         served = self.server
-        actions = {"state": served.state, "judge": served.judge, "undo": served.undo, "done": served.done}
+        actions = {"state": served.state, "judge": served.review.judge, "undo": served.undo, "done": served.done}
         if self._refuses(*actions):
             return
         try:
