@@ -180,25 +180,13 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     if is_unanswerable and (evidence or kind not in UNANSWERABLE_TYPES):
         lack = f"the unknown unanswerable_type {kind!r}" if kind else "no unanswerable_type"
         yield "C4", f"is unanswerable, but has {'evidence' if evidence else lack}"
-    yield from _choice_fault(entry)
-    yield from _place_fault(entry)
-    yield from _class_faults(entry)
-    yield from _audit_faults(entry)
-
-
-def _choice_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     choices, correct = value(entry, "multiple_choice", "choices"), value(entry, "multiple_choice", "correct")
-    if not choices:
-        return
-    if len(set(choices)) < len(choices):
+    if choices and len(set(choices)) < len(choices):
         yield "C5", "a choice occurs twice"
-    elif not isinstance(correct, int) or not 0 <= correct < len(choices):
+    elif choices and (not isinstance(correct, int) or not 0 <= correct < len(choices)):
         yield "C5", "multiple_choice.correct is not the index of a choice"
-    elif choices[correct] != value(entry, "multiple_choice", "answer"):
+    elif choices and choices[correct] != value(entry, "multiple_choice", "answer"):
         yield "C5", "multiple_choice.answer is not the choice at multiple_choice.correct"
-
-
-def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     start, end = value(entry, "provenance", "start"), value(entry, "provenance", "end")
     if isinstance(start, int) and isinstance(end, int) and not 0 <= start < end:
         yield "C6", f"the passage ends at {end} but begins at {start}"
@@ -206,9 +194,6 @@ def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:
     labels = [one.get("document") for one in entry.get("evidence") or []]
     if document and labels and document not in labels:
         yield "C6", f'the provenance names document "{document}", but the evidence another'
-
-
-def _class_faults(entry: Entry) -> Iterator[tuple[str, str]]:
     for name, known in (("bloom", BLOOM), ("reasoning_class", REASONING)):
         given = value(entry, "classification", name)
         if given is not None and given not in known:
@@ -216,9 +201,6 @@ def _class_faults(entry: Entry) -> Iterator[tuple[str, str]]:
     difficulty = value(entry, "classification", "difficulty")
     if difficulty is not None and not 0 <= float(difficulty) <= 1:
         yield "C7", f"the difficulty is {difficulty}, not between 0 and 1"
-
-
-def _audit_faults(entry: Entry) -> Iterator[tuple[str, str]]:
     method, status = value(entry, "validation", "method"), value(entry, "validation", "status")
     if status == VALIDATED and method not in METHODS:
         yield "C8", f"is validated by {method!r}; known: {', '.join(METHODS)}"
