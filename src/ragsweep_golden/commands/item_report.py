@@ -118,17 +118,13 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
     rest = found.configs
     yield Statement("", f"chosen on {configs - rest} configs and compared with the full set on the other {rest}:")
     for word, of, ends in (("chosen", found.chosen, ()), ("random", found.random, (found.low, found.high))):
-        between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
-        text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
+        between = [f" [{number(low)}, {number(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
+        text = f"{word}: tau-b {number(of.tau)}{between[0]}, Pearson {number(of.pearson)}{between[1]}"
         yield Statement("", text, of._asdict())
     text = f"(means over divisions of the configs; [5 %, 95 %] of random sets; the file is chosen on all {configs})"
     yield Statement("", text)
     text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
     yield Statement("note", text)
-
-
-def _plain(value: float) -> str:
-    return number(value) if math.isfinite(value) else "-"
 
 
 def _short(text: str) -> str:
@@ -157,18 +153,13 @@ def _facts(report: ItemReport) -> dict[str, Any]:
             "mini": n in mini,
         }
 
+    estimate = report.estimate._asdict() if report.estimate else {}
+    agreements = {name: one._asdict() for name, one in estimate.items() if isinstance(one, Agreement)}
     return {
         "format": FORMAT,
         "metric": report.matrix.metric,
         "configs": len(report.scores),
         "notes": report.notes,
-        "mini": report.estimate and _estimate_json(report.estimate),
+        "mini": report.estimate and {"configs_ranked": report.estimate.configs, **agreements},
         "questions": log_table([row(n) for n in range(len(names))]),
-    }
-
-
-def _estimate_json(found: Estimate) -> dict[str, Any]:
-    return {
-        "configs_ranked": found.configs,
-        **{name: one._asdict() for name, one in found._asdict().items() if isinstance(one, Agreement)},
     }
