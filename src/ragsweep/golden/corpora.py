@@ -76,21 +76,20 @@ def read_folder(
             pages[normalised] = path
         else:
             faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "its name is not UTF-8; rename the file")
-    ids = sorted(pages)
     way_out = "exclude it with dataset.exclude" if configured and exclude is not None else "move it out of the folder"
-    documents = [read_page(pages[identifier], faults, way_out) for identifier in ids]
-    if not ids and len(faults.found) == before:
+    documents = {name: read_page(pages[name], faults, way_out) for name in sorted(pages)}
+    if not documents and len(faults.found) == before:
         left = " except those that dataset.exclude skips" if exclude else ""
         faults.add(str(root), f"contains no documents{left}; known suffixes: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other types skipped: {kinds}"] if kinds else []
     notes += [f"{counted(links, 'link')} not followed"] if links else []
-    blank = [name for name, page in zip(ids, documents, strict=True) if not page.text.strip() and not page.doubts]
+    blank = [name for name, page in documents.items() if not page.text.strip() and not page.doubts]
     notes += [f"files without text: {len(blank):,}, the first {blank[0]}"] if blank else []
-    notes += [f"{name}: {page.doubts}" for name, page in zip(ids, documents, strict=True) if page.doubts]
-    starts = {name: page.starts for name, page in zip(ids, documents, strict=True) if page.starts}
-    titles, texts = [page.title for page in documents], [page.text for page in documents]
-    return Corpus(ids, titles, texts, page_starts=starts), tuple(notes)
+    notes += [f"{name}: {page.doubts}" for name, page in documents.items() if page.doubts]
+    starts = {name: page.starts for name, page in documents.items() if page.starts}
+    titles, texts = [page.title for page in documents.values()], [page.text for page in documents.values()]
+    return Corpus(list(documents), titles, texts, page_starts=starts), tuple(notes)
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
