@@ -153,7 +153,7 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
     """Yield a question for every sentence that a rule matches, unless it is too long or has too common a subject."""
-    inside = words_inside(one.text for one in found)
+    inside, most = words_inside(one.text for one in found), max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
         began = sentence.text[-1 - len(body)]
@@ -167,15 +167,11 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
                 if given is not None
             }
             question = rule.question(groups)
-            is_common = rule.name == "fact" and _is_common(groups["s"], found)
+            is_common = rule.name == "fact" and sum(groups["s"] in one.text for one in found) > most
             if len(question) <= LONGEST_QUESTION and not is_common:
                 answer, subject = groups["a"], groups.get("s", "")
                 yield Candidate(question, answer, (sentence,), rule.name, rule.bloom, rule.reasoning_class, subject)
             break
-
-
-def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
-    return sum(subject in one.text for one in found) > max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:

@@ -38,7 +38,9 @@ MOST_SHOWN = 20  # maximum dropped questions printed; the file of the last phase
 def build(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden build``; return the exit status."""
     parser = words_parser("build", _ABOUT, _OVERRIDES, "KEY=VALUE")
-    inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).words))
+    words = parser.parse_intermixed_args(arguments).words
+    has_embedder = any(word.partition("=")[0].lstrip("+~") == "embedder" for word in words)
+    inputs = Inputs("build", words if has_embedder else [_EMBEDDER, *words])
     values = inputs.values
     golden, folder = read_places(values)
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
@@ -80,12 +82,6 @@ def build(arguments: Sequence[str]) -> int:
     if asker:
         terminal.spent(services.meter)
     return judging.exit_status(results)
-
-
-def _with_embedder(given: Sequence[str]) -> list[str]:
-    """Return the overrides with the usual embedder if none is given."""
-    is_given = any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given)
-    return [*([] if is_given else [_EMBEDDER]), *given]
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:

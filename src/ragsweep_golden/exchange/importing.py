@@ -76,7 +76,11 @@ def import_file(
     drafts = _read_drafts(rows, layout, imported, faults)
     faults.raise_any()
     _add_evidence([draft for _, draft in drafts], corpus, imported)
-    _check(drafts, faults)
+    unique = UniqueIds("question")
+    for row, draft in drafts:
+        entry = Row(row.where, draft.entry, faults)
+        unique.check(read_question(entry).id, entry)
+    faults.raise_any()
     return finish([draft.entry for _, draft in drafts], imported)
 
 
@@ -208,12 +212,3 @@ def _label(
     imported.near += place.shared < 1
     imported.exact += place.shared == 1
     return as_label(Evidence(document, anchor, start))
-
-
-def _check(drafts: Sequence[RowDraft], faults: Faults) -> None:
-    """Raise InputError with the locations of all entries that are invalid in our format."""
-    unique = UniqueIds("question")
-    for row, draft in drafts:
-        given = Row(row.where, draft.entry, faults)
-        unique.check(read_question(given).id, given)
-    faults.raise_any()

@@ -58,16 +58,13 @@ def _documents(subject: Subject) -> Measured:
 
 
 def _provenance(subject: Subject) -> Measured:
-    found = zip(subject.answerable, subject.evidence_spans, strict=True)
-    return without_fault([(one, _missing(one, len(spans))) for one, spans in found], "answerable question")
-
-
-def _missing(entry: Entry, found: int) -> str:
-    labels = relevant_evidence(entry)
-    quoted = ", ".join(f'{one.get("document")} "{one.get("anchor") or ""}"' for one in labels)
-    if not labels:
-        return "has no evidence"
-    return "" if found == len(labels) else f"{found} of {len(labels)} labels found: {quoted}"
+    judged = []
+    for entry, spans in zip(subject.answerable, subject.evidence_spans, strict=True):
+        labels = relevant_evidence(entry)
+        quoted = ", ".join(f'{one.get("document")} "{one.get("anchor") or ""}"' for one in labels)
+        lack = f"{len(spans)} of {len(labels)} labels found: {quoted}" if labels else "has no evidence"
+        judged.append((entry, "" if labels and len(spans) == len(labels) else lack))
+    return without_fault(judged, "answerable question")
 
 
 def _extractable(subject: Subject) -> Measured:
@@ -95,10 +92,7 @@ def _extractable(subject: Subject) -> Measured:
 
 
 def _single_facts(subject: Subject) -> Measured:
-    """Return the share of single-fact questions among those with a class.
-
-    Raises NotMeasured if an answerable entry has no ``reasoning_class``, or if there is no answerable entry.
-    """
+    """Return the share among the answerable questions, which all need a class, and the others that have one."""
     found = _of_field(subject.answerable, "classification", "reasoning_class")
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
     classes = [*found, *(one for one in others if one)]
