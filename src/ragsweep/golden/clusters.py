@@ -101,7 +101,6 @@ def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _candidates(shingles: Sequence[frozenset[str]]) -> list[tuple[int, int]]:
-    """List the pairs that may be near-duplicates, in order."""
     sizes = np.array(list(map(len, shingles)), dtype=np.int64)
     if not sizes.sum():
         return []

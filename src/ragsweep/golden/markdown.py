@@ -40,7 +40,6 @@ class Derived(NamedTuple):
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, position: int) -> tuple[int, int]:
-        """Map one character to the source."""
         n = bisect_right(self.begins, position) - 1
         begin, (start, end) = self.begins[n], self.spans[n]
         following = self.begins[n + 1] if n + 1 < len(self.begins) else len(self.text)

@@ -207,7 +207,6 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a file cannot be read, and the remedy if there is one."""
     match error:
         case FileNotFoundError():
             return f"no such file (current folder: {Path.cwd()})"

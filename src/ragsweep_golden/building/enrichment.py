@@ -96,7 +96,6 @@ def _entry(
 
 
 def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry without empty fields, also within its groups."""
     groups = {name: _without_empty(given) if isinstance(given, dict) else given for name, given in entry.items()}
     return {name: given for name, given in groups.items() if is_filled(given)}
 

@@ -171,7 +171,6 @@ def ask_unanswerable(
 
 
 def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
-    """Return the first draft of each question."""
     first: dict[str, Draft] = {}
     for one in drafts:
         first.setdefault(one.question.casefold(), one)

@@ -234,7 +234,6 @@ def _stems(text: str, language: str) -> frozenset[str]:
 
 
 def _question(name: str, action: str, language: str) -> str:
-    """Return a heading's question, or the question of how to perform its action."""
     if not action:
         return f"{name.rstrip('? ')}{'?' if language == 'en' else ' ?'}"
     return f"How do you {action}?" if language == "en" else f"Comment {action} ?"

@@ -70,7 +70,6 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
 
 
 def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> None:
-    """Raise ConfigError, with the key, for a value of a wrong type or below its minimum."""
     counts = {"strata.clusters": strata["clusters"], "strata.fewest": strata["fewest"]}
     for key, given in {**counts, **{f"minimums.{name}": given for name, given in minimums.items()}}.items():
         least = 1 if key == "strata.clusters" and strata["by"] == "clusters" else 0

@@ -78,7 +78,6 @@ def _passage(found: Sequence[Place], number: int) -> Place:
 
 
 def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks) -> Iterator[Block]:
-    """Yield the question, and the passages with their numbers."""
     corpus = chunks.corpus
     right = [Statement("", f"right answer: {answer}")] if answer else []
     yield paragraphs("QUESTION", Statement("", question), right)

@@ -85,7 +85,6 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
-    """Yield the types with their quotas, the omitted questions by reason, and the questions that fail a gate."""
     wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
     mix = compare_mix(built.entries, wanted)
     left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
@@ -96,7 +95,6 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
 
 
 def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
-    """Yield the number of invalid replies by reason, and the remedy for failed calls."""
     for fault, count in asker.faults.items() if asker else ():
         if count:
             yield Statement("", f"{counted(count, 'time')}: {fault}", {"replies": count})

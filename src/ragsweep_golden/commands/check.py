@@ -54,7 +54,6 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _version(file: Path, digest: str | None) -> Iterator[Statement]:
-    """Yield the version of a file without faults, and its last changes."""
     if digest:
         facts = version_facts(file, digest)
         yield Statement("set", describe_version(facts), facts)

@@ -34,7 +34,6 @@ def diff(arguments: Sequence[str]) -> int:
 
 
 def _questions(found: dict[str, Any]) -> Iterator[Statement]:
-    """Yield one line per question that differs."""
     for kind in found["counts"]:
         for one in found[kind]:
             to = f' is now "{one["new"]}"' if kind == "renamed" else ""

@@ -255,7 +255,6 @@ def _traced_question(inputs: Any) -> str:
 
 
 def _blocks(found: Harvest, questions: Sequence[str], file: Path, corpus: str) -> Iterator[Block]:
-    """Yield the most frequent new questions, the counts, and the next step."""
     yield Table([">asked", "question"], [[f"{one.times:,}", one.text[:100]] for one in found.new[:_SHOWN]])
     blank = sum(not question.strip() for question in questions)
     text = (

@@ -67,7 +67,6 @@ def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
 
 
 def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block]:
-    """Yield the lost fields and texts, the counts, and the next steps."""
     lost = [
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),

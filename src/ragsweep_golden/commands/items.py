@@ -49,7 +49,6 @@ def items(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the options; raises ConfigError for invalid ones."""
     parser = Parser("ragsweep golden items", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep, as ragsweep list names it")
     parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
@@ -113,11 +112,7 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
 
 
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
-    """Choose and write the mini set.
-
-    Raises:
-        InputError: There are too few configs, or the golden file lacks a chosen question or is not JSON lines.
-    """
+    """Choose and write the mini set; raises InputError for too few configs, and as ``_write_mini`` does."""
     if report.items is None:
         raise InputError(
             f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"

@@ -181,7 +181,6 @@ def as_note(value: Any) -> str:
 
 
 def _converted(place: str, value: Any) -> dict[str, Any]:
-    """Return the entry fields for a value. Raises ValueError for unsupported structure."""
     if place == "reference":
         texts = plain_texts(value)
         return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}

@@ -40,7 +40,6 @@ def read_records(path: Path, faults: Faults) -> list[Row]:
 
 
 def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield the records of YAML, of TREC's topics, or of JSON and Parquet."""
     if path.suffix.lower() in (".yaml", ".yml"):
         yield from read_yaml(path, faults)
     elif path.suffix != ".parquet" and has_topics(path, faults):

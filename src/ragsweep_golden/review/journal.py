@@ -101,7 +101,6 @@ class Journal:
 
 
 def _check_line(row: Row) -> None:
-    """Add a fault for each missing or invalid field of a line."""
     if "undo" in row:
         row.filled_text("undo")
         return

@@ -156,7 +156,6 @@ def as_label(one: Evidence) -> dict[str, Any]:
 
 
 def _check_group(row: Row, fields: Sequence[Field]) -> None:
-    """Report unknown fields of a group, and fields of a wrong type."""
     row.check_keys([field.name for field in fields])
     for field in fields:
         types, expected = _KINDS[field.kind]
