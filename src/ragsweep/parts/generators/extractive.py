@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,13 +21,6 @@ MOST = 10_000
 """Maximum number of passages whose sentences and vectors are cached."""
 
 TINY = float(np.finfo(np.float32).tiny)
-
-
-class PassageSentences(NamedTuple):
-    """The sentences of a passage and their vectors."""
-
-    texts: Sequence[str]
-    vectors: Floats
 
 
 @dataclass(eq=False)
@@ -48,7 +41,6 @@ class Extractive:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Create the cache of passages; the embedder is loaded at first use."""
         self._read_once = lru_cache(MOST)(self._read)
 
     def check(self) -> None:
@@ -73,11 +65,11 @@ class Extractive:
             answer = self._answer(request.question, read)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
-    def _answer(self, question: str, read: Sequence[PassageSentences]) -> Answer:
-        quotable = [(text, number) for number, passage in enumerate(read, 1) for text in passage.texts]
+    def _answer(self, question: str, read: Sequence[tuple[list[str], Floats]]) -> Answer:
+        quotable = [(text, number) for number, (texts, _) in enumerate(read, 1) for text in texts]
         if not quotable:
             return Answer(abstained=True)
-        vectors = np.concatenate([passage.vectors for passage in read if passage.texts])
+        vectors = np.concatenate([vectors for texts, vectors in read if texts])
         query = self.embedder.embed_queries([question])[0]
         lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
         near = ((vectors @ query) / np.maximum(lengths, TINY)).astype(np.float32)
@@ -92,14 +84,12 @@ class Extractive:
         chosen = [quotable[n] for n in sorted(best.values())]  # in the context's order
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
-    def _read(self, passage: str) -> PassageSentences:
-        """Split a passage into sentences and embed them."""
+    def _read(self, passage: str) -> tuple[list[str], Floats]:
+        """Return the sentences of a passage and their vectors."""
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in split_long(passage, piece, LONGEST):
                 text = " ".join(passage[start:end].split())
                 if any(map(str.isalnum, text)):
                     texts.append(text)
-        return PassageSentences(
-            texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32)
-        )
+        return texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32)

@@ -1,7 +1,7 @@
 """Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many others implement."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -78,15 +78,13 @@ class OpenAI(EndpointSettings):
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
         return CostEstimate(1, prompt + size.context + size.rest, self.max_tokens or math.nan, self.model)
 
-    def _sampling(self, replicate: int) -> Mapping[str, Any]:
+    async def _answer(self, replicate: int, request: Request) -> Answer:
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         options |= self.extra or {}
         seeds = {name: seed for name in ("seed", "random_seed") if isinstance(seed := options.get(name), int)}
-        return options | {name: seed + replicate * SEEDS for name, seed in seeds.items()}
-
-    async def _answer(self, replicate: int, request: Request) -> Answer:
+        options |= {name: seed + replicate * SEEDS for name, seed in seeds.items()}
         try:
-            reply = await self.service.chat(self.prompt.messages(request), **self._sampling(replicate))
+            reply = await self.service.chat(self.prompt.messages(request), **options)
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
         abstained = self.prompt.is_refusal(reply.text)

@@ -132,34 +132,27 @@ class Transformers(LocalModel):
         return [_until(row, ends) for row in whole[: len(prompts), width:].tolist()]
 
     def _answer(self, read: list[int], written: list[int]) -> Answer:
-        before = str(self._loaded[0].decode(read))
-        text, thoughts, unclosed = separate(self._decode(written), self.thoughts, before)
+        tokenizer = self._loaded[0]
+        # Of the special tokens, only the tags of thoughts are kept, such as Mistral's [THINK].
+        added = tokenizer.added_tokens_decoder.items()
+        left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}
+        said = str(tokenizer.decode([n for n in written if n not in left_out])).strip()
+        text, thoughts, unclosed = separate(said, self.thoughts, str(tokenizer.decode(read)))
         declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, len(read), len(written))
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
-    def _decode(self, written: list[int]) -> str:
-        """Decode tokens; of the special ones, keep only the tags of thoughts, such as Mistral's [THINK]."""
-        tokenizer = self._loaded[0]
-        added = tokenizer.added_tokens_decoder.items()
-        left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}
-        return str(tokenizer.decode([n for n in written if n not in left_out])).strip()
-
     def _read(self, request: Request) -> list[int]:
-        """Return the prompt's tokens."""
         tokenizer = self._loaded[0]
         messages = self.prompt.messages(request)
-        if not tokenizer.chat_template:
+        if tokenizer.chat_template:
+            read = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
+        else:
             text = "\n\n".join([*(message["content"] for message in messages), "Answer:"])
-            return list(tokenizer(text, verbose=False)["input_ids"])
-        return list(
-            tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)[
-                "input_ids"
-            ]
-        )
+            read = tokenizer(text, verbose=False)
+        return list(read["input_ids"])
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        """The tokenizer and the model."""
         folder = str(self._folder())
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -176,5 +169,4 @@ class Transformers(LocalModel):
 
 def _until(tokens: list[int], ends: Set[int]) -> list[int]:
     """Cut tokens after the first end token: the rest of a row is padding."""
-    last = next((n for n, token in enumerate(tokens) if token in ends), len(tokens))
-    return tokens[: last + 1]
+    return tokens[: next((n for n, token in enumerate(tokens, 1) if token in ends), len(tokens))]

@@ -1,8 +1,8 @@
 """Rerank through a service with the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,6 @@ from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.services.http_client import Service
 
 HIGHEST = float(np.finfo(np.float32).max)
-
-
-class RerankCall(NamedTuple):
-    """One call: a question, distinct texts, and for each text the indices of its pairs."""
-
-    query: str
-    texts: list[str]
-    pairs: list[list[int]]
 
 
 @dataclass(eq=False)
@@ -61,22 +53,24 @@ class ApiReranker(ServiceSettings):
         Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
         scores fewer questions at a time; a question that fails even by itself gets no ranking.
         """
-        requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
-        bodies = [
-            {
-                "model": self.model,
-                "query": request.query,
-                "documents": request.texts,
-                "top_n": len(request.texts),
-                "return_documents": False,
-            }
-            for request in requests
+        rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
+        for row, (query, text) in enumerate(pairs):
+            if query.strip():
+                rows_of.setdefault(query, {}).setdefault(text, []).append(row)
+        calls = [
+            (query, list(texts)[start : start + self.batch_size])
+            for query, texts in rows_of.items()
+            for start in range(0, len(texts), self.batch_size)
         ]
-        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(requests[n].texts)))
+        bodies = [
+            {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
+            for query, texts in calls
+        ]
+        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(calls[n][1])))
         scores = np.zeros(len(pairs), dtype=np.float32)
-        for request, answer in zip(requests, answers, strict=True):
-            for rows, score in zip(request.pairs, answer, strict=True):
-                scores[rows] = score
+        for (query, texts), answer in zip(calls, answers, strict=True):
+            for text, score in zip(texts, answer, strict=True):
+                scores[rows_of[query][text]] = score
         return scores
 
 
@@ -93,14 +87,3 @@ def read(answer: Any, texts: int) -> list[float]:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
             raise ValueError(f"a score of {score!r}, which is not a finite 32-bit number")
     return [float(score) for _, score in sorted(results)]
-
-
-def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[RerankCall]:
-    """Group pairs into calls of one question and at most ``batch_size`` distinct texts, in order of first use."""
-    rows_of: dict[str, dict[str, list[int]]] = {}
-    for row, (query, text) in enumerate(pairs):
-        rows_of.setdefault(query, {}).setdefault(text, []).append(row)
-    for query, texts in rows_of.items():
-        for start in range(0, len(texts), batch_size):
-            batch = list(texts)[start : start + batch_size]
-            yield RerankCall(query, batch, [texts[text] for text in batch])
