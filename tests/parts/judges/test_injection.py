@@ -20,7 +20,7 @@ from ragsweep.parts.metrics import (
     RagasFaithfulness,
     RagasSemanticSimilarity,
 )
-from ragsweep.parts.metrics.injections import find_injections
+from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.parts.metrics.judge_checks import WRONG
 from support.inputs.injected_texts import CANARY, PAYLOADS
 from support.models import METRICS, accepting, judge_at, judged
@@ -171,8 +171,8 @@ def test_a_fence_is_the_same_in_every_process() -> None:
 
 
 def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
-    assert sum(bool(find_injections(payload)) for payload in PAYLOADS) >= 93
-    assert sum(bool(find_injections(text)) for text in topics.values()) <= 1  # of 79
+    assert sum(map(is_suspicious, PAYLOADS)) >= 93
+    assert sum(map(is_suspicious, topics.values())) <= 1  # of 79
 
 
 def test_ordinary_sentences_are_not_suspected() -> None:
@@ -182,7 +182,7 @@ def test_ordinary_sentences_are_not_suspected() -> None:
         "The output is a list.", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧",
         "Print the answer.", "User: name of the account",
     ]  # fmt: skip
-    assert [text for text in texts if find_injections(text)] == []
+    assert [text for text in texts if is_suspicious(text)] == []
 
 
 def test_a_suspicious_text_is_flagged_and_still_judged() -> None:

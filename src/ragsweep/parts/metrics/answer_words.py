@@ -59,8 +59,16 @@ class ExactMatch(AnswerMetric):
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score one answer, or return the reason why it has no score."""
-        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
-        return float(text in right_answers)
+        language = articles_of(question, self.language)
+        texts = question.expected if question.answerable else ()
+        text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
+        if texts and not any(right_answers):  # such as A or ?: all texts keep punctuation and articles
+            return max(self._compare(bare(text), bare(one)) for one in texts)
+        text = normalise(text, language)
+        return max(self._compare(text, right) for right in list(filter(None, right_answers)) or [""])
+
+    def _compare(self, text: str, right: str) -> float:
+        return float(text == right)
 
 
 class TokenF1(ExactMatch):
@@ -69,10 +77,10 @@ class TokenF1(ExactMatch):
     TRAITS = PartTraits(version="3")
     name = "token_f1"
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
-        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
-        return max(f1(text, right) for right in right_answers)
+    def _compare(self, text: str, right: str) -> float:
+        words, wanted = text.split(), right.split()
+        shared = (Counter(words) & Counter(wanted)).total()
+        return 2 * shared / (len(words) + len(wanted)) if words or wanted else 1.0
 
 
 class TokenRecall(ExactMatch):
@@ -176,28 +184,6 @@ def articles_of(question: Question, language: Language) -> str:
         return language
     label = question.labels.get("language", "")
     return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
-
-
-def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
-    """Normalise an answer and the right answers; an unanswerable question has one right answer, an empty text.
-
-    If every right answer to an answerable question would become empty (``A``, ``?``), all texts keep punctuation and
-    articles.
-    """
-    texts = question.expected if question.answerable else ()
-    text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
-    if texts and not any(right_answers):
-        return bare(text), [bare(one) for one in texts]
-    return normalise(text, language), list(filter(None, right_answers)) or [""]
-
-
-def f1(text: str, right: str) -> float:
-    """Return the F1 of two normalised texts: 1 if both are empty, and 0 if only one is."""
-    words, wanted = text.split(), right.split()
-    if not words or not wanted:
-        return float(words == wanted)
-    shared = (Counter(words) & Counter(wanted)).total()
-    return 2 * shared / (len(words) + len(wanted))
 
 
 def bare(text: str) -> str:

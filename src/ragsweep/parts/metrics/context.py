@@ -216,7 +216,7 @@ class DistractorRate(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         if view.chunks is None:
-            return _unscored(view)
+            return to_scores([NO_TEXT] * len(view.questions))
         named, context = _distractors(view.questions, view.chunks.corpus), view.context
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[context]
         sums = np.zeros(len(context))
@@ -239,7 +239,7 @@ class SectionHit(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         if view.chunks is None:
-            return _unscored(view)
+            return to_scores([NO_TEXT] * len(view.questions))
         named, spans = _sections(view.questions, view.chunks.corpus), view.chunks.spans
         context = view.context[named.question]
         document, begin, end = (np.append(column, NO_CHUNK)[context] for column in spans)
@@ -249,10 +249,6 @@ class SectionHit(Proportion):
         hits = np.zeros(len(view.questions))
         np.maximum.at(hits, named.question, is_part.any(axis=1))
         return score_where(named.reasons == "", hits, named.reasons)
-
-
-def _unscored(view: EvaluationView) -> Scores:
-    return to_scores([NO_TEXT] * len(view.questions))
 
 
 @memoize_by_identity

@@ -150,7 +150,7 @@ class JudgeMetric(Proportion):
         """Import slow libraries, if a metric needs any."""
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
-        suspicious = is_suspicious(case.question, case.answer, *case.contexts)
+        suspicious = any(map(is_suspicious, (case.question, case.answer, *case.contexts)))
         samples: list[Sample] = []
         for number in range(self._judge.samples):
             samples.append(await self._sample(case, judge, number))

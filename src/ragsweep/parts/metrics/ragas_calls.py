@@ -4,7 +4,6 @@ Only this module imports ragas' metrics, and only when a score first needs them,
 ragas' retries are not used.
 """
 
-import importlib.metadata
 import os
 import warnings
 from collections import Counter
@@ -31,11 +30,6 @@ TRUSTED = frozenset({"atomicity", "coverage"})
 
 class NothingToJudge(Exception):
     """The judge found no statement in a text."""
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that determine prompts and scores; imports nothing."""
-    return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
 
 
 class JudgeSession:
@@ -92,20 +86,14 @@ def scorer(
             prompt.output_model = _cached_schema(prompt.output_model)
             if session.judge.judge.fence:
                 prompt.to_string = _fence_inputs(prompt.to_string)
-    if name == "SemanticSimilarity":
-        return _embed_first(metric, clients["embeddings"])
     ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
-    return ascore
 
+    async def embed_first(**texts: str) -> Any:
+        """Embed the texts before ragas' own ``ascore`` does so synchronously, blocking the event loop."""
+        await clients["embeddings"].prepare(list(texts.values()))
+        return await ascore(**texts)
 
-def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return an ``ascore`` that embeds the texts first; ragas' own embeds synchronously, blocking the event loop."""
-
-    async def ascore(**texts: str) -> Any:
-        await embeddings.prepare(list(texts.values()))
-        return await metric.ascore(**texts)
-
-    return ascore
+    return embed_first if name == "SemanticSimilarity" else ascore
 
 
 @cache

@@ -6,6 +6,7 @@ match. If the judge derives an empty question from an answer, the score is NaN; 
 questions, and scores 0 if all are empty.
 """
 
+import importlib.metadata
 import math
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +17,7 @@ from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge
 from ragsweep.parts.metrics.bases import clamp
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
-from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, library, scorer, versions
+from ragsweep.parts.metrics.ragas_calls import VERSION, JudgeSession, NothingToJudge, library, scorer
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
@@ -57,7 +58,7 @@ class RagasMetric(JudgeMetric):
 
     def fingerprint(self) -> dict[str, str]:
         """Return the versions of ragas and of our prompts."""
-        return versions()
+        return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return a high estimate of one judgement's cost; the tokens that chats write are NaN if not limited."""
@@ -88,15 +89,10 @@ class RagasMetric(JudgeMetric):
             return Sample(math.nan, MALFORMED, session.usage)
         if session.statements and not any(session.statements):
             return Sample(math.nan, NO_STATEMENTS, session.usage)
-        if not self._is_valid(value):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or abs(clamp(value, self.bounds) - value) > _ROUNDING:
             return Sample(math.nan, MALFORMED, session.usage)
         return Sample(clamp(value, self.bounds), "", session.usage)
-
-    def _is_valid(self, value: object) -> bool:
-        """Return whether a value is a finite number within the metric's bounds, apart from rounding."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return False
-        return abs(clamp(value, self.bounds) - value) <= _ROUNDING
 
 
 def _printable(value: Any) -> Any:

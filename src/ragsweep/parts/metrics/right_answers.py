@@ -5,7 +5,7 @@ import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -43,17 +43,14 @@ class _Overlap(AnswerMetric):
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score one answer, or return the reason why it has no score."""
-        text = answer_text(answer, question.expected)
-        return max(map(partial(self._score_text, text), question.expected)) if text else 0.0
-
-    def _score_text(self, text: str, right: str) -> float:
-        """Compare two texts; equal ones score 1, even if they have no words to compare."""
-        text, right = composed(text), composed(right)
-        return 1.0 if text == right else self._compare(text, right)
+        text, right_answers = composed(answer_text(answer, question.expected)), map(composed, question.expected)
+        if not text:
+            return 0.0
+        return max(1.0 if text == right else self._compare(text, right) for right in right_answers)
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Compare an answer with one right answer."""
+        """Compare an answer with a different right answer; equal texts score 1, even without words to compare."""
 
 
 def composed(text: str) -> str:
