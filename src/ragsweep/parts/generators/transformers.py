@@ -106,10 +106,7 @@ class Transformers(LocalModel):
                 yield numbers[start : start + self.batch]
 
     def _width(self, prompt: list[int]) -> int:
-        """Return a prompt's padded length in tokens.
-
-        In a batch of several prompts, each gets padding: if there is none, transformers applies no mask.
-        """
+        """Return a prompt's padded length; of several, each gets padding: without any, transformers applies no mask."""
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:

@@ -212,8 +212,5 @@ def _separated(text: str) -> str:
 
 @cache
 def _is_word(letter: str) -> bool:
-    """Return whether a single character is a word.
-
-    Numerals are not: otherwise the Chinese for 15, "ten five", would contain the word for 5.
-    """
+    """Exclude numerals: otherwise the Chinese for 15, "ten five", would contain the word for 5."""
     return is_syllabic(letter) and not letter.isnumeric()

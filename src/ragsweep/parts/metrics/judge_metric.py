@@ -131,10 +131,7 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question by its judgement.
-
-        Conversational questions, skipped abstentions and failed judgements get NaN and a reason.
-        """
+        """Score every question; conversational ones, skipped abstentions and failed judgements get NaN and a reason."""
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):

@@ -52,7 +52,6 @@ class _ByText(Proportion):
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that has a context and quotes."""
         if view.answers is None:
             results: list[float | str] = [NO_ANSWERS] * len(view.questions)
         else:

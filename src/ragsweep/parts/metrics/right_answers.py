@@ -14,7 +14,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
-from ragsweep.parts.languages import detect_language, fold, language_code
+from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -35,14 +35,12 @@ class _Overlap(AnswerMetric):
     needs = ("answer", "reference")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of the libraries that compute the scores."""
         return {name: importlib.metadata.version(name) for name in ("rouge-score", "sacrebleu")}
 
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
         text, right_answers = composed(answer_text(answer, question.expected)), map(composed, question.expected)
         if not text:
             return 0.0
@@ -114,16 +112,6 @@ class Bleu(_Overlap):
 
 Match = Literal["word", "substring", "stem"]
 
-_STEMMERS = {
-    "en": "english",
-    "fr": "french",
-    "de": "german",
-    "es": "spanish",
-    "it": "italian",
-    "nl": "dutch",
-    "pt": "portuguese",
-}
-
 
 class KeywordCoverage(AnswerMetric):
     """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
@@ -141,7 +129,7 @@ class KeywordCoverage(AnswerMetric):
         self.match = match
         self.language = language
         if language != "label" and not language_code(language):
-            suggestion = nearest(language, ["label", *_STEMMERS.values()])
+            suggestion = nearest(language, ["label", *map(NAMES.__getitem__, STOP_WORDS)])
             raise ConfigError(f"metrics.{self.name}.language is {language!r}{suggestion}")
 
     def _skip_reason(self, question: Question) -> str:
@@ -182,7 +170,7 @@ def _stems(text: str, code: str) -> str:
 def _stemmer(code: str) -> Any:
     import Stemmer
 
-    return Stemmer.Stemmer(_STEMMERS[code])
+    return Stemmer.Stemmer(NAMES[code])
 
 
 @lru_cache(maxsize=1 << 14)

@@ -148,9 +148,9 @@ def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
 
 
 def _assemble_rank_bm25(shards: Mapping[int, postings.Words]) -> tuple[list[str], Arrays]:
-    vocabulary = postings.Vocabulary()
-    numbers = {n: vocabulary.add(shard.vocabulary)[shard.numbers] for n, shard in shards.items()}
-    words, places = vocabulary.in_order()
+    known: dict[str, int] = {}
+    numbers = {n: postings.number_words(shard.vocabulary, known)[shard.numbers] for n, shard in shards.items()}
+    words, places = postings.in_order(known)
     if not words:
         return words, {}
     lengths = np.concatenate([shards[n].lengths for n in sorted(shards)]).astype(np.int64)

@@ -34,8 +34,6 @@ class HybridRrf:
         return reciprocal_rank(list(rankings.values()), self.k, weights, depth)
 
 
-Bounds = tuple[float, float | None]
-
 ROUNDING = 0.01
 """Amount by which a score may exceed its bounds, because rounding changes the length of unit vectors."""
 
@@ -60,13 +58,20 @@ class HybridConvex:
     ) -> None:
         """Raise ConfigError for an invalid argument, and if a leg does not declare the bounds that it needs."""
         self.legs = legs
-        self.alpha = alpha
-        self.alpha_leg = alpha_leg
-        self.weights = weights_of(legs, weights or self._by_alpha())
+        if not weights:
+            if not 0 <= alpha <= 1:
+                raise ConfigError(
+                    f"retriever.alpha, the weight of the leg {alpha_leg}, must be between 0 and 1, got {alpha}"
+                )
+            if legs and alpha_leg not in legs:
+                raise ConfigError(f"retriever.alpha_leg is {alpha_leg!r}{nearest(alpha_leg, legs)}")
+            others = (1 - alpha) / max(len(legs) - 1, 1)
+            weights = {name: alpha if name == alpha_leg else others for name in legs}
+        self.weights = weights_of(legs, weights)
         self.normalisation = normalisation
         if normalisation not in NORMALISATIONS:
             raise ConfigError(f"retriever.normalisation is {normalisation!r}{nearest(normalisation, NORMALISATIONS)}")
-        self._bounds: dict[str, Bounds] = {}
+        self._bounds: dict[str, tuple[float, float | None]] = {}
         for name, leg in legs.items() if normalisation == "theoretical" else ():
             if (bounds := traits_of(leg).bounds) is None:
                 raise ConfigError(
@@ -96,13 +101,3 @@ class HybridConvex:
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]
         return convex(list(rankings.values()), weights, depth, self.normalisation, lowest)
-
-    def _by_alpha(self) -> Mapping[str, float]:
-        if not 0 <= self.alpha <= 1:
-            raise ConfigError(
-                f"retriever.alpha, the weight of the leg {self.alpha_leg}, must be between 0 and 1, got {self.alpha}"
-            )
-        if self.legs and self.alpha_leg not in self.legs:
-            raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
-        others = (1 - self.alpha) / max(len(self.legs) - 1, 1)
-        return {name: self.alpha if name == self.alpha_leg else others for name in self.legs}

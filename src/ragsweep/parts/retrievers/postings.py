@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,27 +80,17 @@ def unpacked(words: NDArray[np.uint8]) -> list[str]:
     return read
 
 
-class Vocabulary:
-    """The words of all blocks; converts a block's word indices to indices into the sorted vocabulary."""
+def number_words(words: NDArray[np.uint8], known: dict[str, int]) -> NDArray[np.int32]:
+    """Return the number of each word of a block: a known word keeps its number, a new one gets the next."""
+    return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        """Return the number of words so far."""
-        return len(self._numbers)
-
-    def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the number of each word of a block: a known word keeps its number, a new one gets the next."""
-        known = self._numbers
-        return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
-
-    def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the sorted words, and an array that maps each number from ``add`` to its word's index among them."""
-        words = sorted(self._numbers)
-        places = np.empty(len(words), dtype=np.int32)
-        places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
-        return words, places
+def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
+    """Return the sorted words, and an array that maps each number of ``known`` to its word's index among them."""
+    words = sorted(known)
+    places = np.empty(len(words), dtype=np.int32)
+    places[[known[word] for word in words]] = np.arange(len(words), dtype=np.int32)
+    return words, places
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
@@ -110,18 +100,19 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
     blocks in any order. The counts (at least three bytes per pair) and the postings are kept in temporary files, so
     only the vocabulary and the chunks' lengths use memory that grows with the number of chunks.
     """
-    vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
+    known: dict[str, int] = {}
+    spread = np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}
     starts: dict[int, int] = {}
     with tempfile.TemporaryFile() as file:
         for number, block in counted:
-            own = vocabulary.add(block.vocabulary)
-            spread = np.append(spread, np.zeros(len(vocabulary) - len(spread), dtype=np.int64))
+            own = number_words(block.vocabulary, known)
+            spread = np.append(spread, np.zeros(len(known) - len(spread), dtype=np.int64))
             spread[own] += block.spread
             lengths[number], starts[number] = block.lengths, file.tell()
             for array in (own, block.spread, block.texts, block.counts):
                 np.save(file, array)
-        ordered, places = vocabulary.in_order()
+        ordered, places = in_order(known)
         if not ordered:
             return ordered, {}
         first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
