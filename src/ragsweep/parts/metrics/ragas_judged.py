@@ -8,6 +8,7 @@ questions, and scores 0 if all are empty.
 
 import importlib.metadata
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
@@ -45,10 +46,7 @@ class RagasMetric(JudgeMetric):
     chats: int = 1
     chats_a_passage: ClassVar[int] = 0
     embeds: ClassVar[int] = 0
-
-    def __init__(self, judge: Judge) -> None:
-        super().__init__(judge)
-        self.options: dict[str, Any] = {}
+    options: Mapping[str, Any] = {}
 
     @property
     def model(self) -> str:
@@ -63,8 +61,7 @@ class RagasMetric(JudgeMetric):
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return a high estimate of one judgement's cost; the tokens that chats write are NaN if not limited."""
         judge = self._judge
-        by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
-        chats = self.chats + by_passage
+        chats = self.chats + (self.chats_a_passage * size.passages if self.chats_a_passage else 0.0)
         context = (self.chats + self.chats_a_passage) * size.context if chats else 0.0
         embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
         read = chats * (PROMPT + size.rest) + context + embeds * size.rest

@@ -75,7 +75,13 @@ class Bm25:
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
         """Divide chunks, represented by their lengths in characters, into shards whose words are counted separately."""
-        return list(postings.blocks(lengths))
+        shards, start, characters = [], 0, 0
+        for end, length in enumerate(lengths, 1):
+            characters += length
+            if end - start == postings.TEXTS or characters >= postings.CHARACTERS or end == len(lengths):
+                shards.append(slice(start, end))
+                start, characters = end, 0
+        return shards
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Return the word counts of some chunks; for rank_bm25, which counts by itself, return their words in order."""

@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,18 +38,6 @@ class Counts(NamedTuple):
     spread: NDArray[np.int32]  # the number of texts that contain each word
     texts: NDArray[np.uint16]  # the position in the block of each pair's text
     counts: NDArray[Any]  # the count of each pair, in as few bytes as possible
-
-
-def blocks(lengths: Iterable[int]) -> Iterator[slice]:
-    """Divide texts, represented by their lengths in characters, into blocks whose words are counted separately."""
-    start = end = characters = 0
-    for end, length in enumerate(lengths, 1):
-        characters += length
-        if end - start == TEXTS or characters >= CHARACTERS:
-            yield slice(start, end)
-            start, characters = end, 0
-    if end > start:
-        yield slice(start, end)
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
