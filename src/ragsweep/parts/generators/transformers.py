@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -86,24 +86,20 @@ class Transformers(LocalModel):
         if requests:
             self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]
-        for numbers in self._batches(prompts, done):
-            begin = time.perf_counter()
-            written = self._write([prompts[number] for number in numbers], self.seed + replicate * SEEDS)
-            seconds = time.perf_counter() - begin
-            for number, tokens in zip(numbers, written, strict=True):
-                done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
-
-    def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
-        """Yield the indices of at most ``batch`` prompts of equal width at a time; too long prompts fail."""
-        widths: dict[int, list[int]] = {}
+        widths: dict[int, list[int]] = {}  # only prompts of equal width are in one batch
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
                 done(number, Answer(failed=TOO_LONG))
             else:
                 widths.setdefault(self._width(prompt), []).append(number)
-        for numbers in widths.values():
-            for start in range(0, len(numbers), self.batch):
-                yield numbers[start : start + self.batch]
+        starts = [(numbers, start) for numbers in widths.values() for start in range(0, len(numbers), self.batch)]
+        for numbers, start in starts:
+            batch = numbers[start : start + self.batch]
+            begin = time.perf_counter()
+            written = self._write([prompts[number] for number in batch], self.seed + replicate * SEEDS)
+            seconds = time.perf_counter() - begin
+            for number, tokens in zip(batch, written, strict=True):
+                done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _width(self, prompt: list[int]) -> int:
         """Return a prompt's padded length; of several, each gets padding: without any, transformers applies no mask."""

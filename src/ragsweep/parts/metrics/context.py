@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,14 +191,11 @@ HALF = 0.5
 """A chunk is part of a section if they share at least this proportion of the shorter one's text."""
 
 
-class ExpectedParts(NamedTuple):
-    """All questions' distractors or sections; ``reasons`` says for each question why it is not scored, "" if it is."""
+ExpectedParts = tuple[NDArray[np.int64], NDArray[np.str_]]
+"""All questions' distractors or sections, and why each question is not scored ("" if it is).
 
-    question: NDArray[np.int64]
-    document: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    reasons: NDArray[np.str_]
+The rows of the first array are the parts' question, document, start and end.
+"""
 
 
 class DistractorRate(Proportion):
@@ -217,11 +213,11 @@ class DistractorRate(Proportion):
         """Score every question."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
-        named, context = _distractors(view.questions, view.chunks.corpus), view.context
-        documents = np.append(view.chunks.spans.document, NO_CHUNK)[context]
-        sums = np.zeros(len(context))
-        np.add.at(sums, named.question, (documents[named.question] == named.document[:, None]).sum(axis=1))
-        return score_where(named.reasons == "", divide(sums, _lengths(context)), named.reasons)
+        (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
+        documents = np.append(view.chunks.spans.document, NO_CHUNK)[view.context]
+        sums = np.zeros(len(view.context))
+        np.add.at(sums, question, (documents[question] == document[:, None]).sum(axis=1))
+        return score_where(reasons == "", divide(sums, _lengths(view.context)), reasons)
 
 
 class SectionHit(Proportion):
@@ -240,15 +236,16 @@ class SectionHit(Proportion):
         """Score every question."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
-        named, spans = _sections(view.questions, view.chunks.corpus), view.chunks.spans
-        context = view.context[named.question]
-        document, begin, end = (np.append(column, NO_CHUNK)[context] for column in spans)
-        shared = np.minimum(end, named.end[:, None]) - np.maximum(begin, named.start[:, None])
-        least = np.minimum(end - begin, (named.end - named.start)[:, None])
-        is_part = (document == named.document[:, None]) & (shared > 0) & (shared >= HALF * least)
+        (question, *located), reasons = _sections(view.questions, view.chunks.corpus)
+        document, start, end = (column[:, None] for column in located)
+        context = view.context[question]
+        chunk_document, chunk_start, chunk_end = (np.append(column, NO_CHUNK)[context] for column in view.chunks.spans)
+        shared = np.minimum(chunk_end, end) - np.maximum(chunk_start, start)
+        least = np.minimum(chunk_end - chunk_start, end - start)
+        is_part = (chunk_document == document) & (shared > 0) & (shared >= HALF * least)
         hits = np.zeros(len(view.questions))
-        np.maximum.at(hits, named.question, is_part.any(axis=1))
-        return score_where(named.reasons == "", hits, named.reasons)
+        np.maximum.at(hits, question, is_part.any(axis=1))
+        return score_where(reasons == "", hits, reasons)
 
 
 @memoize_by_identity
@@ -284,8 +281,7 @@ def _expected_parts(
         CONVERSATIONAL if not question.needs_retrieval else "" if n in located else lacking[n]
         for n, question in enumerate(questions)
     ]
-    question, document, start, end = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    return ExpectedParts(question, document, start, end, np.array(reasons, dtype=np.str_))
+    return np.array(rows, dtype=np.int64).reshape(-1, 4).T, np.array(reasons, dtype=np.str_)
 
 
 def _section_span(corpus: Corpus, document: int, name: str) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_evidence, score_with_retrieval
-from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Rankings, Scores
+from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Scores
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
     Proportion,
@@ -210,10 +210,13 @@ class AnnRecall(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         shared, total = np.zeros(len(view.questions)), np.zeros(len(view.questions))
+        row = np.arange(len(view.questions), dtype=np.int64)[:, None] << 32  # keeps questions apart
         for leg in view.approximate.values():
             exact = leg.exact.first(self.cutoff or leg.exact.positions.shape[1])
-            shared += _count_shared(exact, leg.found.first(exact.positions.shape[1]))
-            total += np.count_nonzero(exact.positions != NO_CHUNK, axis=1)
+            found, is_chunk = leg.found.first(exact.positions.shape[1]), exact.positions != NO_CHUNK
+            is_shared = np.isin(exact.positions + row, found.positions + row) & is_chunk
+            shared += np.count_nonzero(is_shared, axis=1)
+            total += np.count_nonzero(is_chunk, axis=1)
         scores = score_with_approximation(view, score_with_retrieval(view, divide(shared, total)))
         return withhold(scores, total == 0, NOTHING_RETRIEVED)
 
@@ -240,11 +243,3 @@ class AnnEvidenceLost(Proportion):
             in_found |= is_within(leg.found_rank, self.cutoff)
         lost = divide(per_question(view, in_exact & ~in_found), evidences(view))
         return score_with_approximation(view, score_with_evidence(view, lost))
-
-
-def _count_shared(left: Rankings, right: Rankings) -> NDArray[np.int64]:
-    """Count each question's chunks that are in both rankings."""
-    row = np.arange(len(left.positions), dtype=np.int64)[:, None] << 32
-    both = np.isin(left.positions + row, right.positions + row) & (left.positions != NO_CHUNK)
-    counts: NDArray[np.int64] = np.count_nonzero(both, axis=1)
-    return counts

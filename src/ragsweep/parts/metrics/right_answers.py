@@ -5,7 +5,7 @@ import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -162,15 +162,10 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
     """Return the tokens of a text, each between spaces: the folded stems of its words, and its punctuation marks."""
-    tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
-    return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
-
-
-@cache
-def _stemmer(code: str) -> Any:
     import Stemmer
 
-    return Stemmer.Stemmer(NAMES[code])
+    tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
+    return f" {' '.join(map(fold, Stemmer.Stemmer(NAMES[code]).stemWords(tokens)))} "
 
 
 @lru_cache(maxsize=1 << 14)
