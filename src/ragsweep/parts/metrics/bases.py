@@ -210,11 +210,6 @@ def reason_incomparable(question: Question) -> str:
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
-def reason_conversational(question: Question) -> str:
-    """Return the reason CONVERSATIONAL for a question that needs no retrieval; else empty."""
-    return "" if question.needs_retrieval else CONVERSATIONAL
-
-
 def check_threshold(threshold: float, metric: str) -> float:
     """Return a threshold; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ragsweep.core.missing import ABSTAINED, NOTHING_SAID
+from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOTHING_SAID
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import words
 from ragsweep.parts.languages import content_words, fold
@@ -18,7 +18,6 @@ from ragsweep.parts.metrics.bases import (
     check_threshold,
     clamp,
     is_refusal,
-    reason_conversational,
     without_citations,
 )
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_texts
@@ -29,7 +28,7 @@ class SupportMetric(AnswerMetric):
     """A metric of the text of an answer; conversational questions and refusals are not scored."""
 
     def _skip_reason(self, question: Question) -> str:
-        return reason_conversational(question)
+        return "" if question.needs_retrieval else CONVERSATIONAL
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score one answer, or return the reason why it has no score."""
@@ -91,7 +90,7 @@ class SentenceMetric(JudgedAnswerMetric):
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def _skip_reason(self, question: Question) -> str:
-        return reason_conversational(question)
+        return "" if question.needs_retrieval else CONVERSATIONAL
 
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return ABSTAINED if is_refusal(answer) else "" if passages else 0.0

@@ -22,7 +22,6 @@ from ragsweep.parts.metrics.bases import (
     batches,
     clamp,
     is_refusal,
-    reason_conversational,
     reason_incomparable,
     without_citations,
 )
@@ -214,7 +213,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
                 done(n, Judgement(1.0 if answer == reference else float(vectors[answer] @ vectors[reference])))
 
     def _skip_reason(self, question: Question) -> str:
-        return reason_conversational(question) or reason_incomparable(question)
+        return reason_incomparable(question) if question.needs_retrieval else CONVERSATIONAL
 
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return 0.0 if is_refusal(answer) else ""
