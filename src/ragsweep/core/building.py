@@ -52,7 +52,7 @@ class Builder:
         values = {key: self._nested(value, f"{where}.{key}") for key, value in arguments.items()}
         _check_values(made, arguments, where)
         operational = traits_of(made, where).operational
-        complete = {name: parameter.default for name, parameter in _parameters(made).items()} | values
+        complete = {name: parameter.default for name, parameter in inspect.signature(made).parameters.items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
         # Operational parameters are not in the spec, but a different device needs a different object.
@@ -123,7 +123,7 @@ def _with_key(message: str, made: type, where: str) -> str:
     of its own. A message in which nothing is replaced gets the part's key as a prefix, unless it begins with that key.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
-    is_own = usual is not None and usual[2] in _parameters(made)
+    is_own = usual is not None and usual[2] in inspect.signature(made).parameters
     if usual and is_own and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
         return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
     return message if message.startswith(f"{where}.") else f"{where}: {message}"
@@ -153,16 +153,11 @@ def _version(made: type) -> str:
     return hashlib.sha256(inspect.getsource(made).encode()).hexdigest()[:16]
 
 
-@cache
-def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(made).parameters
-
-
 # --- keys and values ---------------------------------------------------------------------------------------------
 
 
 def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
-    parameters = _parameters(made)
+    parameters = inspect.signature(made).parameters
     for key in arguments:
         if key not in parameters:
             known = nearest(key, parameters) or "; it has no parameters: remove this key"

@@ -55,9 +55,7 @@ def describe_fault(fault: BaseException) -> str:
 class Faults:
     """The faults of an input, to be raised in one message, and notes on how its files were read.
 
-    Args:
-        encoding: Encoding of text files without a byte order mark; None: UTF-8, or the one that an HTML page
-            declares.
+    ``encoding`` is that of text files without a byte order mark; None: UTF-8, or the one that an HTML page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -90,12 +88,11 @@ class Faults:
 
     def raise_any(self) -> None:
         """Raise one InputError that lists the first ``SHOWN`` faults and counts the rest; return if there are none."""
-        if not self.found:
-            return
         shown = self.found[:SHOWN]
         if more := len(self.found) - len(shown):
             shown.append(f"(and {more} more fault{'s' if more > 1 else ''})")
-        raise InputError("\n".join(shown))
+        if shown:
+            raise InputError("\n".join(shown))
 
 
 MOST_LISTED = 40

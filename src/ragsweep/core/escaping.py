@@ -4,6 +4,8 @@ import math
 import re
 from typing import Any
 
+from ragsweep.core.ordering import is_number
+
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters except tab and line feed, and marks that change the text direction."""
 
@@ -50,10 +52,4 @@ def original_cell(text: str) -> str:
 
 def _is_formula(text: str) -> bool:
     """Return whether a text, after any apostrophes, begins like a formula and is not a number."""
-    if not _FORMULA.match(text):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
+    return _FORMULA.match(text) is not None and not is_number(text)

@@ -11,14 +11,9 @@ import numpy as np
 
 
 def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
-    """Allocate an array backed by an unlinked temporary file.
+    """Allocate an array backed by an unlinked temporary file in ``folder`` (None: the default for temporary files).
 
     Falls back to an array in memory if the disk is full or the system cannot reserve the space.
-
-    Args:
-        shape: Shape of the array.
-        dtype: Type of the array.
-        folder: Folder of the file; None: the default for temporary files.
     """
     count = int(np.prod(shape, dtype=np.int64))
     size = max(count * np.dtype(dtype).itemsize, 1)

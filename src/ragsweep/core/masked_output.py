@@ -8,11 +8,7 @@ from typing import Any
 
 
 class MaskedStream:
-    """Masks text before a stream writes it.
-
-    The argument ``mask_text`` masks what is written to the object itself, the argument ``styled`` what is written to
-    its property ``styled``.
-    """
+    """Masks text before a stream writes it; the argument ``styled`` masks what its property ``styled`` writes."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

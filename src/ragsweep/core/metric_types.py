@@ -65,9 +65,7 @@ class Metric(HasTraits, Protocol):
     (the question needs retrieval), "passages" (quoted evidence), "distractors", "section" (an expected section),
     "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute:
     "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
-    approximate one), "output" (read from the answer). A metric of answers must name "answer". ``quantile`` is None for
-    a mean. ``bounds`` are the lowest and the highest possible value, each None if there is no limit; then the worst or
-    the best case of failed questions is unknown.
+    approximate one), "output" (read from the answer). A metric of answers must name "answer".
     """
 
     @property
@@ -88,7 +86,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Lowest and highest possible value, each None if there is none."""
+        """Lowest and highest possible value, each None if there is none: then a failed question's is unknown."""
 
     @property
     def quantile(self) -> float | None:

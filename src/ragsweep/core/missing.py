@@ -87,26 +87,19 @@ def failed(reason: str) -> bool:
 
 
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
-    """Return whether any of the reasons means a failed call or answer, which the next run repeats.
+    """Return whether any reason for a missing score means a failed call or answer, which the next run repeats.
 
-    Args:
-        reasons: Why scores are missing.
-        failed_answers: Why answers failed, in the words of a generator or system. Failed answers are not stored.
+    ``failed_answers`` are the reasons of failed answers, in the words of a generator or system.
     """
-    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(
-        {reason for reason in reasons if failed(reason)}
-    )
+    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(filter(failed, reasons))
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
     """Describe how to complete a result: run it again, change settings, lower ``coverage``, or correct the metric.
 
-    Args:
-        reasons: Why scores are missing.
-        failed_answers: Why answers failed, as in :func:`repeatable`.
-        coverage: The metric's coverage, as in ``Summary``.
+    ``reasons`` and ``failed_answers`` are as in :func:`repeatable`, ``coverage`` is as in ``Summary``.
     """
-    found = {reason for reason in reasons if failed(reason)}
+    found = set(filter(failed, reasons))
     lasting = sorted(found & REPEATING)
     ways = {
         TRUNCATED: "raise max_tokens of the llm, router or judge, ",
@@ -141,10 +134,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else every score is NaN.
-
-    Its reason is the one in ``scores`` or, if that is empty, EXACT.
-    """
+    """Return the scores if an approximate index was searched; else all are NaN, with their reason or EXACT."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -176,12 +166,9 @@ def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
 
 
 def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
-    """Keep the values where ``measured`` is true; elsewhere the score is NaN with a reason.
+    """Keep the values where ``measured`` is true, both (questions,); elsewhere the score is NaN with a reason.
 
-    Args:
-        measured: (questions,), true where there is a value.
-        values: (questions,), ignored where nothing was measured.
-        reasons: One reason per question, or one for all.
+    ``reasons`` has one reason per question, or is one for all.
     """
     kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
     if isinstance(reasons, str):
@@ -202,18 +189,8 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode each metric's reasons (questions,)."""
-    known: dict[bytes, ReasonCodes] = {}
-    codes = []
-    for column in reasons:
-        if column.flags.writeable:
-            key = str(column.dtype).encode() + column.tobytes()
-            if key not in known:
-                known[key] = _number(column)
-            codes.append(known[key])
-        else:  # read-only: shared by the metrics of many configs
-            codes.append(_number_once(column))
-    return codes
+    """Encode each metric's reasons (questions,); those in read-only arrays are shared by many configs."""
+    return [_number(column) if column.flags.writeable else _number_once(column) for column in reasons]
 
 
 def _number(reasons: NDArray[np.str_]) -> ReasonCodes:

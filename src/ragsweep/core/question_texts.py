@@ -132,7 +132,6 @@ def _steps(rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, StepRes
 
 
 def _repeated(repeated: Repetitions, question: int) -> dict[str, Any]:
-    """Return the repetitions of one question in JSON types."""
     row: dict[str, Any] = {"answers": repeated.answers[question].tolist()}
     row["scores"] = {name: list(map(_or_none, values[question])) for name, values in repeated.scores.items()}
     judged = {
@@ -151,7 +150,7 @@ def _repetitions(rows: Sequence[Mapping[str, Any]]) -> Repetitions:
     return Repetitions(
         np.array([row.get("answers", ()) for row in rows], dtype=np.int64),
         {name: np.array(column, dtype=np.float64) for name, column in scores.items()},  # None becomes NaN
-        {name: JudgedCases(*_split(column)) for name, column in judged.items()},
+        {name: _judged(column) for name, column in judged.items()},
     )
 
 
@@ -159,7 +158,6 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in next(iter(rows), {})}
 
 
-def _split(rows: Sequence[Sequence[tuple[str, float | None]]]) -> tuple[Any, Any]:
-    """Split rows of hashes and errors into two arrays."""
+def _judged(rows: Sequence[Sequence[tuple[str, float | None]]]) -> JudgedCases:
     cases = np.array([[case for case, _ in row] for row in rows], dtype=np.str_)
-    return cases, np.array([[error for _, error in row] for row in rows], dtype=np.float64)
+    return JudgedCases(cases, np.array([[error for _, error in row] for row in rows], dtype=np.float64))

@@ -245,10 +245,10 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """List the summaries with a coverage below ``least``, among the metrics that decide or are shown.
+    """List the summaries with a coverage below ``least``, among those of metrics that decide or are shown.
 
-    These metrics are those of ``shown_metrics``, the ``further`` ones (with a target, or judged), and those named in
-    ``constraints``. If none of them was measured, all metrics are examined.
+    These are ``shown_metrics``, the ``further`` ones (with a target, or judged), and those in ``constraints``; all if
+    none of them was measured.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())

@@ -29,6 +29,7 @@ from urllib.parse import quote, quote_plus, unquote
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.escaping import printable, visible
 from ragsweep.core.masked_output import MaskedStream, masked_records
+from ragsweep.core.ordering import is_number
 
 MASK = "***"
 
@@ -137,11 +138,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in a text's URLs.
-
-    These are passwords, user names that may be tokens, and the values of query parameters that name a secret or a
-    signature.
-    """
+    """Yield the passwords, the user names that may be tokens, and the secret query parameters of a text's URLs."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
@@ -206,11 +203,8 @@ class Secrets:
 
     def add_variable(self, value: str) -> None:
         """Add an environment variable's value, unless it is short, a number, or a path whose first folder exists."""
-        try:
-            float(value)
-        except ValueError:
-            if not _is_path(value):
-                self.add(value, named=False)
+        if not is_number(value) and not _is_path(value):
+            self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
         """Add the secrets in a text's URLs, so that they are also masked outside a URL."""

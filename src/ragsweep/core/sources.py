@@ -40,10 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file without importing it; None if there is none.
-
-    ``home`` is the folder that contains the module's top package.
-    """
+    """Find a module's file below ``home``, the folder of its top package, without importing it; None if it has none."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -53,11 +50,7 @@ def _find_file(home: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, module: str) -> Iterator[str]:
-    """Yield the packages that contain a module, and the modules that it imports.
-
-    A name imported from a module may itself be a module: both are yielded. A compiled or unparsable module has no
-    imports.
-    """
+    """Yield the packages that contain a module, and its imports; a compiled or unparsable module has none."""
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
@@ -71,4 +64,4 @@ def _imports(path: Path, module: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             start = parts[: len(parts) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
-            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))  # a name may be a module
