@@ -91,7 +91,8 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
 
     ``failed_answers`` are the reasons of failed answers, in the words of a generator or system.
     """
-    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(filter(failed, reasons))
+    repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
+    return any(failed(reason) and reason in repeated for reason in reasons)
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:

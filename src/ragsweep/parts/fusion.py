@@ -46,13 +46,8 @@ def convex(
     """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it adds 0.
 
     Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
-
-    Args:
-        rankings: Rankings of the legs.
-        weights: One per leg.
-        depth: Length of the result.
-        normalisation: One of NORMALISATIONS.
-        lowest: The lowest possible score of each leg, which only "theoretical" uses; None: 0.
+    ``normalisation`` is one of NORMALISATIONS; only "theoretical" uses ``lowest``, the lowest possible score of each
+    leg (None: 0). The result has ``depth`` ranks.
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)

@@ -152,7 +152,13 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
     if dtype == "int8":
-        _check_int8(device, key, weights)
+        if weights is None:
+            raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
+        if device not in ("auto", "cpu"):
+            part = key.rpartition(".")[0]
+            raise ConfigError(
+                f"{key} is 'int8', which runs on the CPU, but {part}.device is {device!r}; set {part}.device=cpu"
+            )
     if dtype != "auto":
         return dtype
     if device != "cpu" and (device != "auto" or any(Path(name).exists() for name in GPUS)):
@@ -173,16 +179,6 @@ def fastest_dtype(flags: Set[str]) -> str:
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
     return "int8" if "avx512_vnni" in flags else "float32"
-
-
-def _check_int8(device: str, key: str, weights: Path | None) -> None:
-    if weights is None:
-        raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
-    if device not in ("auto", "cpu"):
-        part = key.rpartition(".")[0]
-        raise ConfigError(
-            f"{key} is 'int8', which runs on the CPU, but {part}.device is {device!r}; set {part}.device=cpu"
-        )
 
 
 @functools.cache

@@ -79,15 +79,14 @@ def quantise(graph: Any, steps: int) -> Any:
         if not _is_product(node, weights):
             nodes.append(node)
             continue
-        source, matrix = node.input[0], node.input[1]
+        source, matrix, by_token = node.input[0], node.input[1], readers[node.input[0]] == 1
         if source not in quantised:
             quantised.add(source)
-            nodes += _quantise_activations(source, by_token=readers[source] == 1)
-        for suffix, array in zip(
-            ("int8", "step"), _rounded(numpy_helper.to_array(weights[matrix]), steps), strict=True
-        ):
-            weights[f"{matrix}/{suffix}"] = numpy_helper.from_array(array, f"{matrix}/{suffix}")
-        nodes += _multiply(source, matrix, node.output[0], by_token=readers[source] == 1)
+            nodes += _quantise_activations(source, by_token=by_token)
+        arrays = _rounded(numpy_helper.to_array(weights[matrix]), steps)
+        for name, array in zip((f"{matrix}/int8", f"{matrix}/step"), arrays, strict=True):
+            weights[name] = numpy_helper.from_array(array, name)
+        nodes += _multiply(source, matrix, node.output[0], by_token=by_token)
     weights[LEAST] = numpy_helper.from_array(np.array(1e-12, dtype=np.float32), LEAST)
     used = {name for node in nodes for name in node.input}
     del graph.graph.node[:], graph.graph.initializer[:]

@@ -37,14 +37,11 @@ def facts() -> Mapping[str, str]:
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
-    """Make a model of sentence-transformers compute its transformers in int8, and free their weights.
+    """Make a SentenceTransformer or CrossEncoder, in float32 on the CPU, compute its transformers in int8.
 
-    Args:
-        model: SentenceTransformer or CrossEncoder, in float32 on the CPU.
-        fingerprint: Everything that determines the exported file.
-        folder: Cache folder of the file; None: every process exports the model again.
-
-    Raises ValueError if there is no transformer, or if one cannot be exported.
+    Their weights are freed. ``fingerprint`` has all that determines the exported file, and ``folder`` is its cache
+    folder (None: every process exports the model again). Raises ValueError if there is no transformer, or if one cannot
+    be exported.
     """
     from sentence_transformers.base.modules import Transformer
 
@@ -54,7 +51,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
     for number, module in enumerate(modules):
         output = output_of(module.model)
         make = partial(_quantised, module.model, output, "token_type_ids" in module.tokenizer.model_input_names)
-        graph = make() if folder is None else kept(folder, content_hash({**fingerprint, "part": number}), make)
+        graph = kept(folder, content_hash({**fingerprint, "part": number}), make) if folder else make()
         for weights in module.model.parameters():
             weights.data = weights.data.new_empty(0)
         module.model.forward = Int8Forward(graph, output)
@@ -67,10 +64,8 @@ def weight_bits() -> int:
 
 
 def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
-    graph: bytes = quantise(export(transformer, output, typed), 2 ** (weight_bits() - 1) - 1).SerializeToString(
-        deterministic=True
-    )
-    return graph
+    graph = quantise(export(transformer, output, typed), steps=2 ** (weight_bits() - 1) - 1)
+    return bytes(graph.SerializeToString(deterministic=True))
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
@@ -83,18 +78,14 @@ def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
     try:
         private_folder(folder)
         with locks(folder / "locks").alone(name):
-            if path.is_file() and (found := _checked(path.read_bytes(), name)):
-                return found
+            content = path.read_bytes() if path.is_file() else b""
+            if content and content[:32] == _digest(content[32:], name):
+                return content[32:]
             made = make()
             replace_file(path, _digest(made, name) + made, private=True)
             return made
     except OSError:
         return make()
-
-
-def _checked(content: bytes, name: str) -> bytes:
-    digest, graph = content[:32], content[32:]
-    return graph if digest == _digest(graph, name) else b""
 
 
 def _digest(graph: bytes, name: str) -> bytes:
@@ -114,28 +105,25 @@ class Int8Forward:
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
         """Return {name: output}: logits (texts, classes), or vectors (texts, tokens, dimension), with 0 at padding."""
+        import torch
+
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
         kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
         longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()
 
         def run(row: int) -> np.ndarray:
-            return self._run(ids[row, read[row]], kinds[row, read[row]])
+            inputs = {"ids": ids[row, read[row]][None]}
+            if self._typed:
+                inputs["kinds"] = kinds[row, read[row]][None]
+            return np.asarray(self._session.run(None, inputs)[0][0])
 
         if len(ids) == 1:  # a single question: no thread needed
-            return self._named([run(0)], read)
-        with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:
-            found = dict(zip(longest_first, pool.map(run, longest_first), strict=True))
-        return self._named([found[row] for row in range(len(ids))], read)
-
-    def _named(self, rows: Sequence[np.ndarray], read: np.ndarray) -> Mapping[str, Any]:
-        import torch
-
+            rows = [run(0)]
+        else:
+            with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:
+                found = dict(zip(longest_first, pool.map(run, longest_first), strict=True))
+            rows = [found[row] for row in range(len(ids))]
         return {self._output: torch.from_numpy(np.stack(rows) if self._output == "logits" else padded(rows, read))}
-
-    def _run(self, ids: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        inputs = {"ids": ids[None]} | ({"kinds": kinds[None]} if self._typed else {})
-        found: np.ndarray = self._session.run(None, inputs)[0][0]
-        return found
 
 
 def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:

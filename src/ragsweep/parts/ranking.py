@@ -134,10 +134,10 @@ def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
     return Rankings(positions, np.where(failed[:, None], np.float32(np.nan), rankings.scores), rankings.chunks)
 
 
-def check_min_score(least: float | None) -> None:
-    """Raise ConfigError for a ``min_score`` of NaN."""
+def check_min_score(least: float | None, part: str = "retriever") -> None:
+    """Raise ConfigError for a ``min_score`` of NaN; ``part`` is the part's config key."""
     if least is not None and np.isnan(least):
-        raise ConfigError("retriever.min_score is NaN; use a number, or null for no threshold")
+        raise ConfigError(f"{part}.min_score is NaN; use a number, or null for no threshold")
 
 
 def empty_rankings(questions: int, depth: int) -> Rankings:

@@ -9,7 +9,7 @@ from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings
 from ragsweep.parts.fusion import min_max
 from ragsweep.parts.limits import check_at_least
-from ragsweep.parts.ranking import mark_failed
+from ragsweep.parts.ranking import check_min_score, mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
 """Parameters of a reranker that change only the use of its scores."""
@@ -33,8 +33,7 @@ class Reordering(NamedTuple):
         check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
-        if self.min_score is not None and np.isnan(self.min_score):
-            raise ConfigError("reranker.min_score is NaN; use a number, or null for no threshold")
+        check_min_score(self.min_score, "reranker")
 
 
 def reordering_of(part: Any) -> Reordering:

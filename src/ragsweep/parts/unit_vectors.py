@@ -9,5 +9,4 @@ from numpy.typing import NDArray
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
     """Scale each row of ``vectors`` (float32 or float64) to length 1, in the same dtype; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: NDArray[Any] = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return scaled
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.types import Arrays, Floats, PartTraits
-from ragsweep.parts.indexes.faiss_index import FaissIndex, Flat, deserialise, lend, library, serialise
+from ragsweep.parts.indexes.faiss_index import FaissIndex, Flat, deserialise, lend, library
 from ragsweep.parts.indexes.vectors import blocks, sample
 from ragsweep.parts.limits import check_at_least
 
@@ -33,20 +33,16 @@ class Hnsw(FaissIndex):
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Link all vectors; the graph is independent of the number of threads.
-
-        All vectors are passed to faiss in one call: vectors added later would be less well connected.
-        """
+        """Link all vectors in one call, as later ones would be less well connected; threads do not change the graph."""
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}
         faiss = library()
         index = faiss.IndexHNSWFlat(vectors.shape[1], self.m, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = self.ef_construction
         index.add(np.ascontiguousarray(vectors, dtype=np.float32))
-        return {"graph": serialise(index, faiss.IO_FLAG_SKIP_STORAGE)}
+        return {"graph": faiss.serialize_index(index, faiss.IO_FLAG_SKIP_STORAGE)}
 
     def _open(self, index: Arrays, vectors: Floats) -> Any:
-        """Join the graph with the vectors."""
         graph = deserialise(index["graph"], vectors)
         storage = lend(library().IndexFlatIP(graph.d), np.ascontiguousarray(vectors, dtype=np.float32))
         graph.storage = storage
@@ -56,8 +52,7 @@ class Hnsw(FaissIndex):
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.ef_search, opened.ntotal)  # faiss searches at least as widely as the number of results
         effort = library().SearchParametersHNSW(efSearch=number)
-        positions: NDArray[np.int64] = opened.search(queries, number, params=effort)[1]
-        return positions
+        return np.asarray(opened.search(queries, number, params=effort)[1])
 
 
 LEAST = 39
@@ -94,10 +89,9 @@ class Ivf(FaissIndex):
         index = self._trained(vectors)  # frees the sample before the lists are filled
         for _, block in blocks(vectors):
             index.add(block)
-        return {"lists": serialise(index)}
+        return {"lists": library().serialize_index(index)}
 
     def _trained(self, vectors: Floats) -> Any:
-        """Make empty lists around the means of a sample."""
         faiss = library()
         chosen = sample(vectors, self.train_sample)
         number = max(1, min(self.nlist, len(chosen) // LEAST))
@@ -120,5 +114,4 @@ class Ivf(FaissIndex):
         chosen = Flat().search(Flat().build(means), means, queries, min(self.nprobe, len(means)))
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)
-        positions: NDArray[np.int64] = lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1]
-        return positions
+        return np.asarray(lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1])

@@ -128,8 +128,7 @@ class Pq(CodeIndex):
         return trained
 
     def _empty(self, dimension: int, bits: int) -> Any:
-        faiss = library()
-        return faiss.IndexPQ(dimension, self.m, bits, faiss.METRIC_INNER_PRODUCT)
+        return library().IndexPQ(dimension, self.m, bits, library().METRIC_INNER_PRODUCT)
 
 
 def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:

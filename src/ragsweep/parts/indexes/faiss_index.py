@@ -57,12 +57,6 @@ def library() -> Any:
     return faiss
 
 
-def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
-    """Return a faiss index as bytes."""
-    data: NDArray[np.uint8] = library().serialize_index(index, flags)
-    return data
-
-
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
     """Read a faiss index, whose arrays are views of ``data``. Raises InputError if ``vectors`` has another shape."""
     faiss = library()
@@ -141,16 +135,14 @@ def _margin(queries: Floats, longest: float) -> Floats:
     times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). The
     margin covers two such errors, and the rounding of two scores to float32.
     """
-    margin: Floats = 2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1)
-    return margin
+    return np.asarray(2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1))
 
 
 def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.int64]:
     """Return the positions (1, number) of all vectors whose product with the query is ``least`` or more."""
     below = np.nextafter(least, np.float32(-np.inf))
     index = lend(library().IndexFlatIP(vectors.shape[1]), vectors)
-    positions: NDArray[np.int64] = index.range_search(query, float(below))[2][None]
-    return positions
+    return np.asarray(index.range_search(query, float(below))[2][None])
 
 
 @contextmanager

@@ -27,9 +27,6 @@ from ragsweep.services.errors import CallFailed, quote
 LONGEST = 2000
 """Maximum dimensions of a vector that pgvector indexes."""
 
-WIDEST = 1000
-"""The maximum that pgvector accepts for ``ef_search``, the number of candidates per question."""
-
 EXTENSION = 7_233_100
 """Key of the advisory lock under which the extension is created, because concurrent attempts fail."""
 
@@ -68,13 +65,9 @@ class PgVector(ExternalIndex):
         check_at_least("index", 1, ef_search=self.ef_search, timeout=self.timeout)
         check_at_least("index", 2 * self.m, ef_construction=self.ef_construction)
         check_at_least("index", 0, build_workers=self.build_workers)
-        for key, value, most in (
-            ("m", self.m, 100),
-            ("ef_construction", self.ef_construction, 1000),
-            ("ef_search", self.ef_search, WIDEST),
-        ):
-            if value > most:
-                raise ConfigError(f"index.{key} is {value}; pgvector accepts at most {most}")
+        for key, most in {"m": 100, "ef_construction": 1000, "ef_search": 1000}.items():
+            if getattr(self, key) > most:
+                raise ConfigError(f"index.{key} is {getattr(self, key)}; pgvector accepts at most {most}")
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
@@ -128,7 +121,8 @@ class PgVector(ExternalIndex):
 
     def _fill(self, name: str, vectors: Floats) -> None:
         session = self._session
-        with session.transaction() as run:
+        run = session.run
+        with session.alive().transaction():
             run("SELECT set_config('statement_timeout', '0', true)")
             run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for other processes that fill it
             if run("SELECT to_regclass(%s)", name) == [(None,)]:
@@ -212,19 +206,12 @@ class _Session:
 
     def run(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
         """Run a statement, and return its rows."""
-        cursor = self._alive().execute(statement, values or None, binary=True)
-        rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
-        return rows
-
-    @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """Yield a function that runs statements in one transaction."""
-        with self._alive().transaction():
-            yield self.run
+        cursor = self.alive().execute(statement, values or None, binary=True)
+        return list(cursor.fetchall()) if cursor.description else []
 
     def set_effort(self, effort: int) -> None:
         """Set the number of candidates per question, unless the connection already has it."""
-        self._alive()
+        self.alive()
         if effort != self._effort:
             self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
             self._effort = effort
@@ -238,7 +225,8 @@ class _Session:
                 for position, vector in enumerate(block, part.start):
                     copy.write_row((position, vector))
 
-    def _alive(self) -> Any:
+    def alive(self) -> Any:
+        """Return the connection, reopened if it was lost."""
         if self._connection.closed:
             del self._connection
         return self._connection
