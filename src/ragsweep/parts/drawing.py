@@ -1,7 +1,5 @@
 """Seeds of repetitions, and checks of settings, shared by the parts that sample text."""
 
-from typing import Protocol
-
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.limits import check_at_least
 
@@ -9,20 +7,12 @@ SEEDS = 100_000
 """Distance between the seeds of successive repetitions; the samples of one repetition use the seeds in between."""
 
 
-class Drawing(Protocol):
-    """The sampling settings of a local model."""
-
-    max_new_tokens: int
-    temperature: float
-    replicates: int
-
-
-def check_drawing(llm: Drawing) -> None:
+def check_drawing(max_new_tokens: int, temperature: float, replicates: int) -> None:
     """Raise ConfigError for values out of range, and for repetitions that would all be identical."""
-    check_at_least("llm", 1, max_new_tokens=llm.max_new_tokens, replicates=llm.replicates)
-    check_at_least("llm", 0, temperature=llm.temperature)
-    if llm.replicates > 1 and not llm.temperature:
+    check_at_least("llm", 1, max_new_tokens=max_new_tokens, replicates=replicates)
+    check_at_least("llm", 0, temperature=temperature)
+    if replicates > 1 and not temperature:
         raise ConfigError(
-            f"llm.replicates is {llm.replicates} but llm.temperature is 0: all repetitions would be identical; set"
+            f"llm.replicates is {replicates} but llm.temperature is 0: all repetitions would be identical; set"
             " llm.temperature above 0, or llm.replicates=1"
         )

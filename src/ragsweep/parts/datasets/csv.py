@@ -58,8 +58,8 @@ class Csv:
         corpus, notes = read_documents(Path(self.corpus).expanduser(), faults, documents)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
-        raw = raw._replace(questions=[*map(self._as_conversation, raw.questions)])
-        if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
+        chat = {*(self.conversation or ())}
+        if missing := chat - {question.category for question in raw.questions}:
             name, known = min(missing), {question.category for question in raw.questions} - {""}
             way = nearest(name, known) or "; add a column category, or name the existing one with dataset.columns"
             raise ConfigError(f'dataset.conversation: no question of {file} has the category "{name}"{way}')
@@ -68,11 +68,9 @@ class Csv:
         for is_label, fact in facts.items():
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
-        golden = golden_set(raw, corpus, selection)
+        questions = [replace(one, needs_retrieval=False) if one.category in chat else one for one in raw.questions]
+        golden = golden_set(raw._replace(questions=questions), corpus, selection)
         return Dataset(file.name.removesuffix(".gz"), corpus, golden, (*notes, *faults.notes))
-
-    def _as_conversation(self, question: Question) -> Question:
-        return replace(question, needs_retrieval=False) if question.category in (self.conversation or ()) else question
 
 
 def read_question_table(

@@ -62,9 +62,7 @@ class ApiEmbedder(ServiceSettings):
         vectors = np.zeros((len(texts), self._dimension), dtype=np.float32)
         if rows:
             vectors[rows] = self._call([texts[row] for row in rows], self._dimension)
-        if self.normalize:
-            return unit(vectors)
-        return vectors
+        return unit(vectors) if self.normalize else vectors
 
     @cached_property
     def _dimension(self) -> int:

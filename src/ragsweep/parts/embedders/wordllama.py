@@ -84,8 +84,7 @@ class WordLlamaEmbedder:
     def _table(self) -> Floats:
         from safetensors.numpy import load_file
 
-        table: Floats = load_file(self._files()[0])[TABLE][:, : self.dimensions].astype(np.float32)
-        return table
+        return load_file(self._files()[0])[TABLE][:, : self.dimensions].astype(np.float32)
 
     @cached_property
     def _tokenizer(self) -> Any:

@@ -66,7 +66,7 @@ class Gguf:
     def check(self) -> None:
         """Raise ConfigError for invalid settings, a missing library, or a file that is not GGUF; loads nothing."""
         check_tags(self.thoughts, "llm")
-        check_drawing(self)
+        check_drawing(self.max_new_tokens, self.temperature, self.replicates)
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
         check_at_least("llm", self.max_new_tokens + 1, window=self.window)
         if self.quantization not in (None, FORMAT):

@@ -60,7 +60,7 @@ class Transformers(LocalModel):
         self._check_device()
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
-        check_drawing(self)
+        check_drawing(self.max_new_tokens, self.temperature, self.replicates)
         check_at_least("llm", 1, batch=self.batch)
         if self.batch > 1 and self.temperature:
             raise ConfigError(

@@ -83,16 +83,13 @@ class Rewrite:
 
         def take(number: int, answer: Answer) -> None:
             text = " ".join(answer.text.split())
-            failed = answer.failed or ("" if text else MALFORMED)
-            done(number, answer._replace(text=text, failed=failed))
+            done(number, answer._replace(text=text, failed=answer.failed or ("" if text else MALFORMED)))
 
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest possible cost of one query; 0 for a local model."""
-        if not isinstance(self.llm, CostEstimator):
-            return CostEstimate(0, 0, 0)
-        return self.llm.estimate_cost(size)
+        return self.llm.estimate_cost(size) if isinstance(self.llm, CostEstimator) else CostEstimate(0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ class Similarity:
 
     def _nearest(self, texts: Floats, examples: Sequence[str]) -> Floats:
         """Return each text's cosine to the most similar example, (texts,)."""
-        nearest: Floats = (texts @ unit(self.embedder.embed_queries(examples)).T).max(axis=1)
-        return nearest
+        return np.asarray((texts @ unit(self.embedder.embed_queries(examples)).T).max(axis=1))
 
 
 def _is_text(value: object) -> bool:
