@@ -1,6 +1,5 @@
 """Chunkers cut documents into retrieval units."""
 
 from ragsweep.parts.chunkers.markdown import Markdown
-from ragsweep.parts.chunkers.recursive import Recursive
-from ragsweep.parts.chunkers.semantic import Semantic
+from ragsweep.parts.chunkers.pauses import Recursive, Semantic
 from ragsweep.parts.chunkers.windows import FixedSize, NoChunker, ParentChild, SentenceWindow, Tokens
