@@ -28,10 +28,10 @@ _PATTERNS = [
         r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|aanwijzingen)\b",
         r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
         r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
-        # Patterns run on folded text, in which Cyrillic letters that resemble Latin ones have become Latin.
+        # Patterns run on folded text, in which Cyrillic letters that resemble Latin ones are Latin, and marks are gone.
         fold_homoglyphs(r"(?:игнорируй|проигнорируй|забудь)\w*.{0,40}(?:инструкц|указан|правил)"),
         r"(?:忽略|无视|忘记|忽視|無視).{0,20}(?:指令|指示|说明|規則|规则|提示)",
-        r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)",
+        fold_homoglyphs(r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)"),
         fold_homoglyphs("지시.{0,16}무시"),
         r"(?:تجاهل|انس).{0,30}(?:التعليمات|الاوامر|القواعد)",
         fold_homoglyphs("निर्देश.{0,30}अनदेखा"),
