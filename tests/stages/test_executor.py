@@ -166,11 +166,11 @@ def shard(start):
     return Embeddings(np.sin(column[:, None].astype(np.float32)), column, column)
 
 def embed(work, rows):
-    shards = []
-    for start in range(0, 12, 2):
-        shards.append(work.piece(str(start), lambda: shard(start)))
+    shards = {}
+    for name, value in work.pieces(shard, [str(start) for start in range(0, 12, 2)], int):
+        shards[int(name)] = value
         time.sleep(pause)
-    return Embeddings(*(np.concatenate([one[n] for one in shards]) for n in range(3)))
+    return Embeddings(*(np.concatenate([shards[start][n] for start in sorted(shards)]) for n in range(3)))
 
 node = Node("embed", Spec("slow", "1"), (), embed, result=Embeddings)
 store = open_store(folder, print) if sys.argv[4] == "stored" else None

@@ -107,13 +107,10 @@ class StageContext(Protocol):
     def arrived(self, request: Any, result: Any) -> None:
         """Report the result of one request when it arrives."""
 
-    def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return a piece of a whole value: what an interrupted computation stored, else the result of ``make``."""
-
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each name with its piece, in any order: the stored one, else ``make(read(name))``."""
+        """Yield each name with its piece of a whole value, in any order: the stored one, else ``make(read(name))``."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Allocate an array, outside the process's memory if there is a store."""

@@ -284,10 +284,9 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
     scheme = check_remote(url)
     from obstore.store import from_url
 
-    more: dict[str, Any] = (
-        {"mkdir": True} if scheme == "file" else {"client_options": _CLIENT, "retry_config": _RETRIES}
-    )
+    more: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
     if scheme == "file":
+        more = {"mkdir": True}
         with suppress(OSError):  # the first request reports the failure
             Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
     try:

@@ -189,34 +189,21 @@ class Computation:
         """Report the result of one request to the listener."""
         self._executor.listener.arrived(self.node, request, result)
 
-    def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return a named piece of this node's value, such as a shard: stored, or else computed and stored."""
-        store = self._executor.store
-        value = store.piece(self.node, name) if store else None
-        self._pieces[value is not None] += 1
-        if value is None:
-            value = make()
-            if store:
-                store.keep_piece(self.node, name, value)
-        return value
-
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the pieces of this node's value by name: stored ones, and those computed here or on a cluster."""
-        shards, store = self._executor.shards, self._executor.store
-        if shards is None or self.node.check:  # a part calls services only in this process, within its limits
-            for name in names:
-                yield name, self.piece(name, lambda name=name: make(read(name)))  # type: ignore[misc]
-            return
-        missing = []
+        """Yield the pieces of this node's value by name: stored ones, then those computed here or on a cluster."""
+        shards, store, missing = self._executor.shards, self._executor.store, list[str]()
         for name in names:
             if (value := store.piece(self.node, name) if store else None) is None:
                 missing.append(name)
             else:
                 self._pieces[True] += 1
                 yield name, value
-        for name, value in shards.compute(make, missing, read, self.node.address, self.node.result):
+        computed: Iterator[tuple[str, Any]] = ((name, make(read(name))) for name in missing)
+        if shards and not self.node.check:  # a part calls services only in this process, within its limits
+            computed = shards.compute(make, missing, read, self.node.address, self.node.result)
+        for name, value in computed:
             self._pieces[False] += 1
             if store:
                 store.keep_piece(self.node, name, value)

@@ -37,7 +37,6 @@ class Texts(Sequence[str]):
         self._chunks = chunks
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return len(self._chunks)
 
     def __getitem__(self, item: Any) -> Any:
@@ -177,7 +176,11 @@ class RayShards:
                 (done,), _ = ray.wait(list(running), num_returns=1)
                 name = running.pop(done)
                 hand_out()
-                yield name, unpack(_received(ray, done), f"{address}/{name}", result).value
+                try:
+                    data = ray.get(done)
+                except ray.exceptions.RayTaskError as fault:
+                    raise (fault.cause if isinstance(fault.cause, RagsweepError) else fault) from None
+                yield name, unpack(data, f"{address}/{name}", result).value
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
@@ -197,14 +200,6 @@ def _connected() -> tuple[Any, str]:
             way = f"correct RAY_ADDRESS, or unset it to start a cluster here; {KEY}=local needs none"
             raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}; {way}") from None
     return ray, "gpu" if ray.cluster_resources().get("GPU") else "cpu"
-
-
-def _received(ray: Any, reference: Any) -> bytes:
-    try:
-        data: bytes = ray.get(reference)
-    except ray.exceptions.RayTaskError as fault:
-        raise (fault.cause if isinstance(fault.cause, RagsweepError) else fault) from None
-    return data
 
 
 def _compute(part: list[Any], given: Any, address: str) -> bytes:

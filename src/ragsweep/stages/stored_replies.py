@@ -46,7 +46,6 @@ class StoredReplies(MutableMapping[str, str]):
             self._seen = segment.number
 
     def __getitem__(self, key: str) -> str:
-        """Return a reply; raises KeyError if there is none."""
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:
@@ -63,9 +62,7 @@ class StoredReplies(MutableMapping[str, str]):
         raise TypeError("replies are not deleted")
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the keys."""
         return iter(self._known)
 
     def __len__(self) -> int:
-        """Count the replies."""
         return len(self._known)

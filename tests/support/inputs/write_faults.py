@@ -125,8 +125,8 @@ class Small:
 
     def _embed(self, work: StageContext, rows: Rows) -> Embeddings:
         spans, filled = work.get(self.chunk), work.space((9, 4), np.float32)
-        for start in (0, 3, 6):
-            shard = work.piece(f"{start}", lambda start=start: self._shard(spans, start))
+        for name, shard in work.pieces(lambda start: self._shard(spans, start), ["0", "3", "6"], int):
+            start = int(name)
             self.note(f"kept embed/{start}")
             filled[start : start + 3] = shard.vectors
         return Embeddings(filled, np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32))
