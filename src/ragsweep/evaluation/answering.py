@@ -150,65 +150,45 @@ def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
 # --- many requests at once -----------------------------------------------------------------------------------------
 
 
-class ResultCollector:
-    """Collects results as they arrive, and stores the results of calls at once, so that no call is paid for twice."""
-
-    def __init__(self, work: StageContext, rows: Rows) -> None:
-        self._work = work
-        self._rows = rows
-        self._results: dict[int, Any] = {}
-        self._waiting: list[int] = []
-        self._kept = time.monotonic()
-
-    def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
-        """Accept the result of the row at index ``number``.
-
-        Raises AssertionError if the row is unknown, or already has a result.
-        """
-        assert 0 <= number < len(self._rows), f"there is no request {number}"
-        assert number not in self._results, f"request {number} was answered twice"
-        self._results[number] = item
-        self._waiting.append(number)
-        late = len(self._waiting) >= KEPT_TOGETHER or time.monotonic() - self._kept >= KEPT_WITHIN
-        usage = item.answer.usage if isinstance(item, Response) else item.usage
-        if usage.calls or late:
-            self.keep()
-        self._work.progress(len(self._results), len(self._rows))
-
-    def keep(self) -> None:
-        """Store the results that have arrived."""
-        if self._waiting:
-            self._work.keep([self._rows[n] for n in self._waiting], packed([self._results[n] for n in self._waiting]))
-        self._waiting, self._kept = [], time.monotonic()
-
-    def all(self) -> Packed:
-        """Return the results of all rows. Raises AssertionError if one is missing: the part broke its contract."""
-        missing = [n for n in range(len(self._rows)) if n not in self._results]
-        assert not missing, f"{len(missing)} of {len(self._rows)} requests were left without a result"
-        return packed([self._results[n] for n in range(len(self._rows))])
-
-
 def ask_all(
     work: StageContext,
     rows: Rows,
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request the results of all rows; results that arrive before an error are stored.
+    """Request the results of all rows; those of calls are stored as they arrive, so that no call is paid for twice.
 
-    ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``.
+    ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``. Raises
+    AssertionError unless it returns exactly one result for each request.
     """
-    results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
+    requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
+
+    def keep() -> None:
+        nonlocal kept
+        if waiting:
+            work.keep([rows[n] for n in waiting], packed([results[n] for n in waiting]))
+        waiting.clear()
+        kept = time.monotonic()
 
     def done(number: int, item: Any) -> None:
-        results.done(number, item)
+        assert 0 <= number < len(rows), f"there is no request {number}"
+        assert number not in results, f"request {number} was answered twice"
+        results[number] = item
+        waiting.append(number)
+        late = len(waiting) >= KEPT_TOGETHER or time.monotonic() - kept >= KEPT_WITHIN
+        usage = item.answer.usage if isinstance(item, Response) else item.usage
+        if usage.calls or late:
+            keep()
+        work.progress(len(results), len(rows))
         work.arrived(requests[number], item)
 
     try:
         ask(requests, done)
     finally:
-        results.keep()
-    return results.all()
+        keep()
+    missing = len(rows) - len(results)
+    assert not missing, f"{missing} of {len(rows)} requests were left without a result"
+    return packed([results[n] for n in range(len(rows))])
 
 
 def packed_node(

@@ -150,19 +150,13 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         if accepted and chosen not in (NONE, fitting):
             rules = f"{where}.language={chosen} has the rules of {chosen.capitalize()}"
             yield f"{fact}: {rules}; set {where}.language={fitting}"
-        if (trained := _trained_on(node, where, build)) not in ("", language):
+        is_trained = hasattr(find_class(node["_target_"], where), "trained_on")  # on a single language
+        trained = build(node, where).value.trained_on if is_trained else ""
+        if trained not in ("", language):
             name = f"embedder={option('embedder', '')}"
             yield f"{fact}: {name} is trained on {trained.capitalize()}; embedder=use_multilingual reads {named}"
         if language == "french" and detect_language(str(node.get("system", ""))) == "en":
             yield f"{fact}: prompt={option('prompt', '')} instructs in English; prompt=default_fr in French"
-
-
-def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
-    """Return the single language that a part is trained on; empty if the part declares none."""
-    if not hasattr(find_class(node["_target_"], where), "trained_on"):
-        return ""
-    language: str = build(node, where).value.trained_on
-    return language
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

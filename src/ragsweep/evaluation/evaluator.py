@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,20 +65,13 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
 
-class Covered(NamedTuple):
-    """Data shared by configs with the same chunking: the names of its chunks, and the evidence that they cover."""
-
-    names: ChunkNames
-    coverage: Coverage
-
-
 @dataclass
 class Evaluator:
     """Evaluates configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
     began: float = field(default_factory=time.time)  # latency measured after this time is not measured again
-    _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
+    _coverage: dict[tuple[str, str, float], tuple[ChunkNames, Coverage]] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
         """Run the config and score it."""
@@ -118,7 +111,7 @@ class Evaluator:
             texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
             texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs,
-            texts.evidence_qrels_texts(evidence_runs, coverage, searches),
+            texts.LazyTexts(dict.fromkeys(evidence_runs, lambda: texts.evidence_qrels_text(coverage, searches))),
             QuestionTracer(experiment.config, graph, view, names, stages, scores, metrics).trace(table),
         )
         work = self._stages(before, graph)
@@ -135,6 +128,8 @@ class Evaluator:
         return Evaluation(Result(run, questions, summaries), artifacts)
 
     def _run(self, experiment: Experiment, metrics: Mapping[str, Summary], **measured: Any) -> Run:
+        further = (*experiment.targets, *experiment.graph.verdicts)
+        is_partial = incomplete(metrics, experiment.config, further, experiment.coverage)
         return Run(
             signature=experiment.signature,
             name=experiment.name,
@@ -145,7 +140,7 @@ class Evaluator:
             indexes=self._indexes(experiment.graph),
             addresses=experiment.graph.addresses,
             ended=time.time(),
-            state=_state(experiment, metrics),
+            state=PARTIAL if is_partial else COMPLETE,
             **measured,
         )
 
@@ -185,7 +180,7 @@ class Evaluator:
         graph = experiment.graph
         if not graph.candidates:
             return {}
-        coverage = self._covered(experiment).coverage
+        _, coverage = self._covered(experiment)
         before = self._ranked(graph.first_stage, table)
         view = make_view(coverage, before, experiment.top_k, {})
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
@@ -207,7 +202,8 @@ class Evaluator:
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
         chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
         metrics = [known[name] for name in chosen if name in known]
-        return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
+        _, coverage = self._covered(experiment)
+        return trace_evidence(view, coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
         """Return the rankings of all questions; questions that are not searched get an empty one.
@@ -224,14 +220,14 @@ class Evaluator:
         positions[table.rows], scores[table.rows] = found.positions, found.scores
         return Rankings(positions, scores, found.chunks)
 
-    def _covered(self, experiment: Experiment) -> Covered:
+    def _covered(self, experiment: Experiment) -> tuple[ChunkNames, Coverage]:
+        """Return the names of the chunks and the evidence that they cover, which configs with equal chunks share."""
         golden = experiment.dataset.golden
         key = (experiment.graph.chunks.address, golden.digest, experiment.threshold)
         if key not in self._coverage:
             chunks = chunks_of(experiment.graph, self.executor.get)
             counts = self.executor.get(experiment.graph.counts)["tokens"]
-            coverage = cover(chunks, golden, experiment.threshold, counts)
-            self._coverage[key] = Covered(ChunkNames(chunks), coverage)
+            self._coverage[key] = ChunkNames(chunks), cover(chunks, golden, experiment.threshold, counts)
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
@@ -267,14 +263,7 @@ class Evaluator:
 
 
 def _lengths(rankings: Rankings) -> NDArray[np.int64]:
-    """Count the chunks of every ranking."""
     return np.asarray(np.count_nonzero(rankings.positions != NO_CHUNK, axis=1), dtype=np.int64)
-
-
-def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
-    """Return PARTIAL if a metric that decides or is shown lacks too many scores (see `incomplete`), else COMPLETE."""
-    further = (*experiment.targets, *experiment.graph.verdicts)
-    return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 
 
 @memoize_by_identity

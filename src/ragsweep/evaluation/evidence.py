@@ -65,8 +65,7 @@ class Coverage:
     touches: Overlaps  # of places and chunks
     tokens: Numbers  # (chunks,): the number of tokens of each chunk, with its title
     marked: EvidenceTokens  # the chunks that overlap evidence of a question
-    address: str = ""
-    chunks: Chunks | None = None  # the chunking itself
+    chunks: Chunks  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
         """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if none."""
@@ -79,7 +78,8 @@ class Coverage:
         if the rankings are of another chunking (checked only if both addresses are known).
         """
         assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
-        assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"
+        addresses = {self.chunks.address, rankings.chunks} - {""}
+        assert len(addresses) < 2, "rankings of this chunking"
         marked, depth = self.marked, rankings.positions.shape[1]
         ranks = np.zeros(len(marked.chunk), dtype=np.int64)
         step = max(BLOCK // max(depth, 1), 1)
@@ -146,9 +146,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     counts = count_tokens(chunks) if counts is None else counts
     owner = question[places.evidence[touches.place]]
     marked = _mark(chunks, owner, touches, places.whole[touches.place], counts)
-    return Coverage(
-        golden.questions, question, grade, covering, chunk, places, touches, counts, marked, chunks.address, chunks
-    )
+    return Coverage(golden.questions, question, grade, covering, chunk, places, touches, counts, marked, chunks)
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:

@@ -131,10 +131,10 @@ class _Stages:
         inputs: tuple[Node, ...],
         compute: Callable[[StageContext], Any],
         result: type,
-        label: str = "",
+        **further: Any,
     ) -> Node:
         amount = max(self.parts.corpus.characters, 1)
-        return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
+        return Node(stage, spec, inputs, lambda work, rows: compute(work), result=result, amount=amount, **further)
 
     def _count_tokens(self, work: StageContext) -> Arrays:
         return {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}
@@ -152,12 +152,9 @@ class _Stages:
         unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
         if isinstance(built.value, HybridRetriever):
             found = self._hybrid(unfiltered, label)
-        elif isinstance(built.value, VectorRetriever):
-            found = self._vector(unfiltered, label)
         else:
-            found = self._text(unfiltered, label)
-        if not isinstance(built.value, HybridRetriever):
-            found = exclude(self.parts.excluded, found, self.corpus, self.chunks)
+            search = self._vector if isinstance(built.value, VectorRetriever) else self._text
+            found = exclude(self.parts.excluded, search(unfiltered, label), self.corpus, self.chunks)
         return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
 
     def map_to_parents(self, ranking: Node) -> Node:
@@ -172,7 +169,7 @@ class _Stages:
         def build(work: StageContext) -> Arrays:
             return index_chunks(work, part, self._texts(work), work.get(self.chunks))
 
-        index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label)
+        index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Rankings = part.retrieve(work.get(index), rows, depth)
@@ -184,12 +181,19 @@ class _Stages:
 
     def _vector(self, built: BuiltPart, label: str) -> Node:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
-        embeddings = self._embeddings(embedder, spec)
+        check = key_check(embedder)
+
+        def embed_all(work: StageContext) -> Embeddings:
+            return embed_chunks(work, embedder, self._texts(work), work.get(self.chunks))
+
+        embeddings = self._whole("embed", spec, (self.corpus, self.chunks), embed_all, Embeddings, check=check)
+        if all(embeddings.address != known.address for known in self.embeddings):
+            self.embeddings.append(embeddings)
 
         def embed(work: StageContext, rows: Rows) -> Any:
             return embedder.embed_queries(list(rows))
 
-        queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=key_check(embedder))
+        queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=check)
         node = self._search(built, "index", (embeddings, queries), label)
         self._add_latency(f"embed_queries/{label}".strip("/"), queries)
         self._add_latency(f"retrieve/{label}".strip("/"), node)
@@ -206,8 +210,7 @@ class _Stages:
             return search.build(work.get(embeddings).vectors)
 
         building = spec.without(*traits_of(search).search_only)
-        index = self._whole("index", building, (embeddings,), build, dict, label)
-        index = replace(index, check=key_check(search))
+        index = self._whole("index", building, (embeddings,), build, dict, label=label, check=key_check(search))
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
@@ -231,16 +234,6 @@ class _Stages:
             return mark_failed(empty, np.ones(len(rows), dtype=bool))
 
         return replace(node, failed=failed)
-
-    def _embeddings(self, embedder: Any, spec: Spec) -> Node:
-        def compute(work: StageContext) -> Embeddings:
-            return embed_chunks(work, embedder, self._texts(work), work.get(self.chunks))
-
-        node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
-        node = replace(node, check=key_check(embedder))
-        if all(node.address != known.address for known in self.embeddings):
-            self.embeddings.append(node)
-        return node
 
     def _hybrid(self, built: BuiltPart, label: str) -> Node:
         # Sorted, so that the order of config keys cannot change the order of summation.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, Rows
 from ragsweep.core.types import EvaluationView
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable
@@ -24,19 +23,16 @@ def probe_stages(
     Probes that were all made after ``since`` (seconds since the epoch), or that call a service, are never repeated. Any
     others are repeated if ``again`` is set, or if the machine was busy then and is idle now.
     """
-    return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
-
-
-def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
-    """Return the probes of one stage. Probes that call a service are not repeated, because calls cost money."""
-    probes: Probes = executor.get(node, rows)
-    if node.check or not (probes.at < since).any():
-        return probes
-    quiet = quiet_seconds(executor.notes(speed_node()))
-    if again or (is_busy(probes.work, quiet) and is_quiet_now(quiet)):
-        executor.drop_rows(node)
-        probes = executor.get(node, rows)
-    return probes
+    stages: dict[str, Probes] = {}
+    for stage, node in graph.latency.items():
+        stages[stage] = executor.get(node, table.probed)
+        if node.check or not (stages[stage].at < since).any():  # calls of a service cost money
+            continue
+        quiet = quiet_seconds(executor.notes(speed_node()))
+        if again or (is_busy(stages[stage].work, quiet) and is_quiet_now(quiet)):
+            executor.drop_rows(node)
+            stages[stage] = executor.get(node, table.probed)
+    return stages
 
 
 def seconds_by_question(
@@ -71,17 +67,14 @@ def summarise_latency(
         if len(milliseconds):
             ordered = np.sort(milliseconds)
             quantiles = {f"p{p}_ms": quantile(ordered, p / 100) for p in (50, 95, 99)}
-            state = _state(probes[stage], quiet) if stage in probes else {}
-            stages[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles, **state}
+            stages[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles}
+            if stage in probes:
+                state = probes[stage]
+                stages[stage] |= {
+                    "work_mean_ms": 1000 * float(state.work.mean()),
+                    "work_p95_ms": 1000 * quantile(np.sort(state.work), 0.95),
+                    "work_quiet_ms": 1000 * quiet,
+                    "load": float(state.load.mean()),
+                    "measured": float(state.at.min()),
+                }
     return stages
-
-
-def _state(probes: Probes, quiet: float) -> dict[str, float]:
-    """Describe the machine's state during a stage's probe."""
-    return {
-        "work_mean_ms": 1000 * float(probes.work.mean()),
-        "work_p95_ms": 1000 * quantile(np.sort(probes.work), 0.95),
-        "work_quiet_ms": 1000 * quiet,
-        "load": float(probes.load.mean()),
-        "measured": float(probes.at.min()),
-    }

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.identity import content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.ordering import in_order
@@ -69,10 +68,6 @@ class QuestionTable:
         """The search text of each question: the written query, else the golden set's query, else its own text."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
-
-    def written_address(self, address: str) -> str:
-        """Return the address of the rankings for these search texts: ``address``, hashed with any written queries."""
-        return content_hash([address, self.written]) if self.written else address
 
     @cached_property
     def queries(self) -> tuple[str, ...]:

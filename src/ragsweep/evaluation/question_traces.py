@@ -77,9 +77,10 @@ class QuestionTracer:
     def _retrieval(self, n: int, query: str) -> Iterator[dict[str, Any]]:
         final, first = self.view.rankings, self.stages.first_stage or self.view.rankings
         for leg, ranking in (self.stages.legs or {"": first}).items():
+            texts = map(self.names.chunks.text, self._listed(ranking, n).positions[0].tolist())
             documents = [
                 {"id": row["chunk"], "page_content": text, "metadata": row}
-                for row, text in zip(self._rows(ranking, n), self._texts(ranking, n), strict=True)
+                for row, text in zip(self._rows(ranking, n), texts, strict=True)
             ]
             seconds = self._seconds(n, ("embed_queries", "retrieve"), leg)
             yield _span(f"retrieve {leg}".strip(), {"query": query}, documents, seconds)
@@ -120,9 +121,6 @@ class QuestionTracer:
         """Return the judge's model and reasons; both empty for a metric without a judge."""
         one = self.view.judgements[metric][n] if metric in self.view.judgements else Judgement()
         return {"model": one.model, "reasons": one.words}
-
-    def _texts(self, ranking: Rankings, n: int) -> list[str]:
-        return [self.names.chunks.text(position) for position in self._listed(ranking, n).positions[0].tolist()]
 
     def _rows(self, ranking: Rankings, n: int) -> list[dict[str, Any]]:
         listed = self._listed(ranking, n)

@@ -33,37 +33,27 @@ def result_warnings(
     ``views``: one per repetition of the answers; ``lost``: as in ``RepeatedScores``.
     """
     if located := experiment.graph.located:
-        yield from _system_warnings(executor.get(located))
+        aligned: AlignedContext = executor.get(located)
+        if aligned.unknown:
+            yield (
+                f"{counted(aligned.unknown, 'context')} of the system could not be located: what is not in the corpus"
+                " covers no evidence; let the system return document ids (or document:start-end), or texts of the"
+                " corpus"
+            )
+        if aligned.rising:
+            yield (
+                f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances"
+                " do; its order is kept, and all its scores are replaced by 1, 1/2, 1/3 ...; let it return scores that"
+                " fall"
+            )
     for node in experiment.graph.embeddings:
-        yield from _window_warning(executor.get(node), node.inputs[1])
-    yield from _unread_warning(experiment, views)
-    yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
-    yield from lost_warning(lost, len(views[0].questions))
-
-
-def _system_warnings(aligned: AlignedContext) -> Iterator[str]:
-    if aligned.unknown:
-        yield (
-            f"{counted(aligned.unknown, 'context')} of the system could not be located: what is not in the corpus"
-            " covers no evidence; let the system return document ids (or document:start-end), or texts of the corpus"
-        )
-    if aligned.rising:
-        yield (
-            f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances do;"
-            " its order is kept, and all its scores are replaced by 1, 1/2, 1/3 ...; let it return scores that fall"
-        )
-
-
-def _window_warning(embeddings: Embeddings, chunks: Node) -> Iterator[str]:
-    if (share := cut_share(embeddings)) >= CUT_WARNING:
-        cut = int((embeddings.tokens > embeddings.tokens_read).sum())
-        yield (
-            f"the embedder never read {percentage(share)} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
-            f" longer than its window; {_smaller_chunks(embeddings, chunks)}"
-        )
-
-
-def _unread_warning(experiment: Experiment, views: Sequence[EvaluationView]) -> Iterator[str]:
+        embeddings: Embeddings = executor.get(node)
+        if (share := cut_share(embeddings)) >= CUT_WARNING:
+            cut = int((embeddings.tokens > embeddings.tokens_read).sum())
+            yield (
+                f"the embedder never read {percentage(share)} of the tokens: {cut} of {len(embeddings.tokens)} chunks"
+                f" are longer than its window; {_smaller_chunks(embeddings, node.inputs[1])}"
+            )
     read = any("output" in metric.needs for metric in experiment.metrics)
     outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
     if unread := sum(bool(one.unreadable) for some in outputs for one in some):
@@ -71,6 +61,8 @@ def _unread_warning(experiment: Experiment, views: Sequence[EvaluationView]) -> 
             f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score in the metrics that"
             " read them; the column output_fault of outcomes.parquet names each fault"
         )
+    yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
+    yield from lost_warning(lost, len(views[0].questions))
 
 
 def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Iterator[str]:

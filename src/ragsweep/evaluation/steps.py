@@ -1,7 +1,7 @@
 """The duration and cost of each step of each question, and the judges' reasons."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,14 +35,11 @@ def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
     called |= {"query": view.queries} if view.queries else {}
     called |= {"generate": view.answers.answers} if view.answers else {}
     for name, some in called.items():
-        rows = [_cost(one) for one in some]
-        texts = {fact: [getattr(one, fact, "") for one in some] for fact in ("model", "words")}
-        yield name, {fact: [row[fact] for row in rows] for fact in ("tokens_in", "tokens_out", "money")} | texts
-
-
-def _cost(one: Any) -> Mapping[str, float]:
-    """Return the tokens of one result's calls, and their price to four digits; NaN without a call."""
-    if not one.usage.calls:
-        return dict.fromkeys(("tokens_in", "tokens_out", "money"), math.nan)
-    usage = one.usage
-    return {"tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money": float(f"{one.money:.4g}")}
+        facts: dict[str, list[Any]] = {
+            "tokens_in": [one.usage.tokens_in if one.usage.calls else math.nan for one in some],
+            "tokens_out": [one.usage.tokens_out if one.usage.calls else math.nan for one in some],
+            "money": [float(f"{one.money:.4g}") if one.usage.calls else math.nan for one in some],
+            "model": [getattr(one, "model", "") for one in some],
+            "words": [getattr(one, "words", "") for one in some],
+        }
+        yield name, facts

@@ -25,15 +25,12 @@ class LazyTexts(Mapping[str, str]):
         self._makers = dict(makers)
 
     def __getitem__(self, name: str) -> str:
-        """Make and return the text at an address."""
         return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the addresses, without making the texts."""
         return iter(self._makers)
 
     def __len__(self) -> int:
-        """Count the texts."""
         return len(self._makers)
 
 
@@ -46,7 +43,7 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
     """Return the address of a run's texts: ``address``, hashed with any written queries and failed questions."""
-    written = table.written_address(address)
+    written = content_hash([address, table.written]) if table.written else address
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
 
@@ -103,11 +100,6 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
         for question, places in found.items()
         for n in range(1, max(places, default=1) + 1)
     )
-
-
-def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed: Collection[int] = ()) -> LazyTexts:
-    """Return the qrels by evidence for the address of each run; all texts are the same."""
-    return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage, failed)))
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
