@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ragsweep.core.identity import Node
 from ragsweep.core.question_results import StepResults, is_known
 from ragsweep.core.results import Result
-from ragsweep.core.types import NO_CHUNK, Corpus, Dataset, Rankings
+from ragsweep.core.types import NO_CHUNK, Dataset, Rankings
 from ragsweep.core.words import words
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.parts.languages import content_words, detect_language, fold, question_form
@@ -66,12 +66,6 @@ def _written(values: Sequence[float]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in map(float, values)]
 
 
-def corpus_words(corpus: Corpus) -> frozenset[str]:
-    """Return the folded words of all titles and texts."""
-    texts = (*corpus.titles, *corpus.texts)
-    return frozenset(word for text in texts for word in words(fold(text)))
-
-
 def read_words(folder: Path) -> frozenset[str]:
     """Read the words of a bundle's corpus."""
     return frozenset((folder / WORDS).read_text("utf-8").split())
@@ -91,7 +85,8 @@ def write_reference(
     ``names`` are the model's name, the bundle's id and the share of traced requests; ``at`` is the config's graph
     and the executor of its stages, which computes stages that are not stored.
     """
-    known = corpus_words(dataset.corpus)
+    texts = (*dataset.corpus.titles, *dataset.corpus.texts)
+    known = frozenset(word for text in texts for word in words(fold(text)))
     (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")
     spoken = {question.id for question in dataset.golden.questions if not question.needs_retrieval}
     columns = result.questions

@@ -56,7 +56,6 @@ class _Estimator:
         self._measurements: dict[str, CostEstimate | None] = {}
 
     def charge(self, stage: PaidStage, experiment: Experiment, rows: int) -> Charge:
-        """Estimate the cost of a number of rows."""
         size = self._size(stage, experiment)
         own, one = _own_estimate(stage, size), self._measured(stage)
         estimated = one is None
@@ -70,10 +69,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Average the usage of stored rows of the same spec, else of the same class and model.
-
-        Returns None if no such rows are stored.
-        """
+        """Average the usage of stored rows of the same spec, else of the same class and model; None without rows."""
         address = stage.node.address
         if address not in self._measurements:
             own = _own_estimate(stage, RequestSize())
@@ -107,10 +103,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return the tokens of an answer: the measured mean, else the part's own estimate.
-
-        Returns 0 if the config has no answers, and NaN if the number is unknown.
-        """
+        """Return an answer's tokens: measured, else by the part's own estimate; 0 without answers, NaN if unknown."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())

@@ -206,10 +206,7 @@ class Evaluator:
         return trace_evidence(view, coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Return the rankings of all questions; questions that are not searched get an empty one.
-
-        Raises CallFailed if all searches failed.
-        """
+        """Return a ranking for every question, empty if it is not searched; raise CallFailed if all searches failed."""
         found: Rankings = self.executor.get(node, table.queries)
         if len(table.rows) and found.failed.all():
             raise self.executor.failure(node, table.queries[-1])
@@ -247,10 +244,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the size of each index in bytes, and the seconds that its build took; NaN if unknown.
-
-        An index may have been built in an earlier run.
-        """
+        """Return the bytes of each index, and the seconds of its build, in any run; NaN if unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":

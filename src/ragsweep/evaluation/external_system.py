@@ -118,10 +118,7 @@ def align_contexts(
 def _scores(
     rows: Sequence[Sequence[int]], numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray | None, int]:
-    """Return the scores of distinct contexts (questions, most contexts), and how many questions have rising scores.
-
-    A missing score is NaN. None is returned instead of the scores if there are none, or if any question's scores rise.
-    """
+    """Return `AlignedContext.scores`, with NaN for missing ones, and `AlignedContext.rising`."""
     if not any(scores):
         return None, 0
     kept = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=np.float32)
@@ -282,5 +279,4 @@ def _whole(stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, resul
 
 
 def _wording_keys(rows: Rows) -> list[str]:
-    """Convert question keys to keys of their wording."""
     return [key.wording for key in question_keys(rows)]

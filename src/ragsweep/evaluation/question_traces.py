@@ -136,10 +136,7 @@ class QuestionTracer:
         return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return the seconds that a question spent in these stages of ``leg`` ("": outside any leg).
-
-        NaN if they were not measured for this question.
-        """
+        """Return a question's seconds in these stages of ``leg`` ("": outside any leg); NaN if not measured."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

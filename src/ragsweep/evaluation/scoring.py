@@ -66,11 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question; if the metric raises, or returns invalid scores, each score is NaN with the reason.
-
-    The metric's RagsweepError is raised, because it would recur in every config, and so is any exception after the
-    deadline. The scores of built-in metrics are not checked.
-    """
+    """Score every question as `try_metric` does; after an error, every score is NaN, with the error as the reason."""
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
 
@@ -78,8 +74,8 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """Score every question; if the metric raises or returns invalid scores, return the exception and its place as text.
 
-    Raises the metric's RagsweepError, and any exception after the deadline. The scores of built-in metrics are not
-    checked.
+    Raises the metric's RagsweepError, because it would recur in every config, and any exception after the deadline. The
+    scores of built-in metrics are not checked.
     """
     try:
         scores = metric.score(view)
@@ -193,10 +189,7 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return the exception and its place as text; raise it if it is a RagsweepError or the deadline has passed.
-
-    The place is the last executed line of the metric's package, else the line that defines the method.
-    """
+    """Return the exception and its place: the last executed line of the metric's package, else the method's first."""
     if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault
     _log.error("the metric %s failed", metric.name, exc_info=fault)

@@ -103,10 +103,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
-    """Format the relevant evidence of each question as TREC qrels, named as in a run by evidence.
-
-    Questions at the indices ``failed``, whose search failed, are omitted.
-    """
+    """Format evidence as TREC qrels, named as in a run by evidence, without the questions at the indices ``failed``."""
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()
     for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):

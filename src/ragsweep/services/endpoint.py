@@ -100,7 +100,6 @@ class Endpoint(Service):
         retry_unread: bool,
         wasted: Sequence[Usage] = (),
     ) -> Timed[tuple[Value, Usage]]:
-        """Make a call and record its usage."""
         meter = self.session.meter
         meter.check_price(self.model)
         try:

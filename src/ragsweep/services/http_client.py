@@ -111,10 +111,7 @@ class Service:
     def post_all(self, path: str, bodies: Sequence[Any], read: Callable[[Any, int], Read]) -> list[Read]:
         """Post every body, ``concurrency`` at a time; return the results of ``read(response, index)``, in order.
 
-        Raises:
-            CallFailed: A call failed permanently; the others are cancelled.
-            EndpointFailed: No call to this service can succeed.
-            ConfigError: The key is not in the environment.
+        Raises like :meth:`post`; the first permanent failure cancels all other calls.
         """
         values: dict[int, Read] = {}
 

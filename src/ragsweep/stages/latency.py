@@ -100,7 +100,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
     return target.cacheable is None or bool(target.cacheable(value).all())
 
 
-class _Inputs(StageContext):
+class _Inputs:
     """The context of the timed target, with precomputed inputs: nothing is recalled, reported or stored."""
 
     def __init__(self, work: StageContext) -> None:
@@ -109,11 +109,17 @@ class _Inputs(StageContext):
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         return self._work.get(node, rows)
 
+    def progress(self, done: int, total: int) -> None: ...
+
     def reason(self, node: Node, row: str) -> str:
         return self._work.reason(node, row)
 
+    def arrived(self, request: Any, result: Any) -> None: ...
+
     def notes(self, node: Node) -> MutableMapping[str, str]:
         return {}
+
+    def keep(self, rows: Rows, value: Any) -> None: ...
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]

@@ -57,7 +57,6 @@ def watch(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError for invalid ones."""
     parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE} (7d)")

@@ -122,11 +122,9 @@ class CorpusChanges:
     gone: frozenset[str]
 
     def __bool__(self) -> bool:
-        """Return whether anything differs."""
         return bool(self.new or self.changed or self.gone)
 
     def __str__(self) -> str:
-        """Describe the counts in one phrase."""
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:

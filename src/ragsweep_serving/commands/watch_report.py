@@ -42,9 +42,12 @@ def watch_document(found: Watch, options: argparse.Namespace) -> Document:
 
 
 def _head(found: Watch) -> Iterator[Statement]:
-    counts = {"requests": len(found.requests.traces), "questions": found.requests.questions}
-    name = found.reference.facts.get("name", "")
-    yield Statement("watch", f"{found.version.uri} ({name}): {_counts(found)}", counts)
+    since = datetime.fromtimestamp(found.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    requests, questions = len(found.requests.traces), found.requests.questions
+    asked = f"{counted(requests, 'request')}, {counted(questions, 'different question')} since {since}"
+    text = f"{asked}, against {counted(len(found.reference.cluster), 'evaluated question')}"
+    name, counts = found.reference.facts.get("name", ""), {"requests": requests, "questions": questions}
+    yield Statement("watch", f"{found.version.uri} ({name}): {text}", counts)
     if found.skipped:
         yield Statement("skipped", describe_skipped(found.skipped), found.skipped)
     if found.changes is not None:
@@ -72,31 +75,19 @@ def _lacking(found: Watch) -> Iterator[Statement]:
 
 
 def _times(found: Watch) -> Iterator[Block]:
-    """Yield the latencies and the cost of requests."""
-    if rows := list(_latencies(found)):
-        yield Table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
-    paid = {name: found.measures[name].value for name in (watching.TOKENS, watching.MONEY) if name in found.measures}
-    if any(paid.values()):
-        amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
-        yield lines(Statement("spent", f"{amounts} a request", paid))
-
-
-def _counts(found: Watch) -> str:
-    since = datetime.fromtimestamp(found.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    requests, questions = len(found.requests.traces), found.requests.questions
-    asked = f"{counted(requests, 'request')}, {counted(questions, 'different question')}"
-    return f"{asked} since {since}, against {counted(len(found.reference.cluster), 'evaluated question')}"
-
-
-def _latencies(found: Watch) -> Iterator[list[str]]:
-    """Yield a row for each timed step, the total first."""
-    first = f"{watching.LATENCY}_p{watching.QUANTILES[0]}_ms"
+    first, rows = f"{watching.LATENCY}_p{watching.QUANTILES[0]}_ms", list[list[str]]()
     for name in found.measures:
         if name.startswith(first):
             step = name.removeprefix(first)
             each = [found.measures[f"{watching.LATENCY}_p{p}_ms{step}"] for p in watching.QUANTILES]
             sides = [" / ".join(number(one[side], "ms") for one in each) for side in (0, 3)]
-            yield ["", step.removeprefix("/") or TOTAL, *sides]
+            rows.append(["", step.removeprefix("/") or TOTAL, *sides])
+    if rows:
+        yield Table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
+    paid = {name: found.measures[name].value for name in (watching.TOKENS, watching.MONEY) if name in found.measures}
+    if any(paid.values()):
+        amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
+        yield lines(Statement("spent", f"{amounts} a request", paid))
 
 
 def _row(drift: Drift) -> list[str]:
@@ -168,13 +159,13 @@ def results(found: Watch) -> Iterator[Statement]:
     for one in found.thresholds:
         if one.outcome != KEPT:
             value = found.measures[one.name]
-            shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
+            ends = (number(end, "_") if math.isfinite(end) else "" for end in (value.low, value.high))
+            shown = f"{one.name} is {number(value.value, '_')} [{', '.join(ends)}]"
             yield Statement("", f"{shown}: --{one.kind} {one.bound:g} is {_outcome(one)}.", vars(one))
     yield from _undecided(found)
 
 
 def _outcome(one: Threshold) -> str:
-    """Return a threshold's outcome in words."""
     return "not reached" if one.kind == "min" and one.outcome == EXCEEDED else one.outcome
 
 
@@ -191,13 +182,7 @@ def _undecided(found: Watch) -> Iterator[Statement]:
         yield Statement("", "The requests are too few to decide; wait for more, or include older ones with --since.")
 
 
-def _interval(one: Measure) -> str:
-    ends = (number(end, "_") if math.isfinite(end) else "" for end in (one.low, one.high))  # "" where unbounded
-    return f"[{', '.join(ends)}]"
-
-
 def _sentence(drift: Drift, found: Watch) -> str:
-    """Describe a drift with its size."""
     what, _, rest = drift.name.partition("/")
     shares = f"{_number(drift.now, drift.kind)} of the requests, {_number(drift.before, drift.kind)} in the evaluation"
     size = f"{shares}: {_difference(drift)}"
