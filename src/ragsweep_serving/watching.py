@@ -142,13 +142,15 @@ class RequestComparison:
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
-        The limit is the quantile `MANY` of the evaluated questions. Requests in languages outside the golden set count
-        as unmeasured, since most of their words are unknown whatever they ask.
+        The limit is the quantile `MANY` of the evaluated questions. Requests in languages with less than the share
+        `USUAL` of the golden set count as unmeasured, since most of their words are unknown whatever they ask.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
         most, _, _ = weighted_quantile_interval(before[known], weights[known], MANY)
-        own = [one in self._own_languages for one in self.requests.language]
+        languages = np.array(self.reference.language)  # "" (not detected) counts as one
+        usual = {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
+        own = [one in usual for one in self.requests.language]
         now = np.where(own, self.requests.numbers["unknown"], math.nan)
         sides = [np.where(np.isnan(side), math.nan, side > most).tolist() for side in (now, before)]
         return self._now(sides[0]), self._before(sides[1])
@@ -167,12 +169,6 @@ class RequestComparison:
         """The languages and forms of the requests, and of the evaluated questions."""
         ours, theirs = self.requests, self.reference
         return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
-
-    @cached_property
-    def _own_languages(self) -> set[str]:
-        """The languages with at least the share `USUAL` of the golden set; "" (not detected) counts as one."""
-        languages, weights = np.array(self.reference.language), np.array(self.reference.weight)
-        return {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
 
     def _is_worth(self, name: str) -> bool:
         medians = [np.median(one.values) for one in self._pair(name) if len(one.values)]
@@ -218,16 +214,13 @@ class RequestComparison:
         for name in self.requests.numbers:
             what, _, step = name.partition("/")
             if what == "ms":
-                found |= self._latencies(name, step)
+                suffix = "" if step == TOTAL else f"/{step}"
+                found |= {f"{LATENCY}_p{p}_ms{suffix}": _quantile_measure(*self._pair(name), p) for p in QUANTILES}
             elif what in (TOP_SCORE, GAP):
                 found |= {name: _quantile_measure(*self._pair(name), 50)}
             elif name in (TOKENS, MONEY) or name == "unknown":
                 found |= {UNKNOWN_MEAN if name == "unknown" else name: _mean_measure(*self._pair(name))}
         return {name: one for name, one in found.items() if not math.isnan(one.value)}
-
-    def _latencies(self, name: str, step: str) -> dict[str, Measure]:
-        suffix = "" if step == TOTAL else f"/{step}"
-        return {f"{LATENCY}_p{p}_ms{suffix}": _quantile_measure(*self._pair(name), p) for p in QUANTILES}
 
 
 def _changed(values: Sequence[float], change: Callable[[float], float]) -> list[float]:
@@ -256,8 +249,3 @@ def is_alarm(drift: Drift) -> bool:
     """Return whether a difference is a drift and not a harmless decrease, such as a lower latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
-
-
-def can_tell(requests: Requests) -> bool:
-    """Return whether there are enough distinct questions for a comparison."""
-    return requests.questions >= drifts.FEWEST

@@ -143,7 +143,8 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         spoken = asked.name.capitalize()
         yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both share"
     option = experiment.parameters.get
-    for where, node in _parts(experiment.config):
+    parts = (part for group in PARTS_IN_USE for part in _parts(experiment.config.get(group), group))
+    for where, node in parts:
         accepted, chosen = _accepted(node, where), node.get("language", NONE)
         fitting = _closest(language, accepted)
         fact = f"the corpus is {named}"
@@ -159,15 +160,10 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
             yield f"{fact}: prompt={option('prompt', '')} instructs in English; prompt=default_fr in French"
 
 
-def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key and the node of every part that a config uses for search and answers."""
-
-    def walk(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        if isinstance(node, Mapping):
-            if "_target_" in node:
-                yield where, node
-            for key, value in node.items():
-                yield from walk(value, f"{where}.{key}")
-
-    for group in PARTS_IN_USE:
-        yield from walk(config.get(group), group)
+def _parts(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the key and the node of every part in a tree."""
+    if isinstance(node, Mapping):
+        if "_target_" in node:
+            yield where, node
+        for key, value in node.items():
+            yield from _parts(value, f"{where}.{key}")

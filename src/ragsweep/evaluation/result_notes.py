@@ -104,8 +104,8 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
     A result that several questions share (by their key in ``table``) counts once.
     """
     view, items = views[0], list[tuple[str, Sequence[QuestionKey], Sequence[Any]]]()
-    for one in views:
-        items += [("judge", table.judged, verdicts) for verdicts in _new_verdicts(table, views, one)]
+    for n, one in enumerate(views):
+        items += [("judge", table.judged, verdicts) for verdicts in _new_verdicts(views[:n], one)]
         items += [("generate", table.answered, one.answers.answers)] if one.answers else []
     items += [("route", table.wordings, view.routes)] if view.routes else []
     items += [("query", table.wordings, view.queries)] if view.queries else []
@@ -124,19 +124,16 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
     return usage
 
 
-def _new_verdicts(
-    table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
-) -> Iterator[list[Judgement]]:
-    """Yield each metric's verdicts of ``view``, blank where an earlier repetition gave the same answer (paid once).
+def _new_verdicts(before: Sequence[EvaluationView], view: EvaluationView) -> Iterator[list[Judgement]]:
+    """Yield each metric's verdicts of ``view``, blank where a repetition ``before`` gave the same answer (paid once).
 
     Metrics that read no answers have the same verdicts in all views, and are skipped after the first.
     """
-    before = views[: next(n for n, one in enumerate(views) if one is view)]
+    earlier = [one.answers.answers for one in before if one.answers]
     for name, verdicts in view.judgements.items():
-        known = [one for one in before if one.answers]
         if any(one.judgements[name] is verdicts for one in before):
             continue
-        texts = [{one.answers.answers[n].text for one in known if one.answers} for n in range(len(verdicts))]
+        texts = [{answers[n].text for answers in earlier} for n in range(len(verdicts))]
         assert view.answers is not None or not before
         own = [one.text for one in view.answers.answers] if view.answers else [""] * len(verdicts)
         yield [Judgement() if text in seen else one for one, text, seen in zip(verdicts, own, texts, strict=True)]

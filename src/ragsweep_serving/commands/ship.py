@@ -27,7 +27,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.database import mask_uri
-from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
+from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
@@ -78,7 +78,10 @@ def ship(arguments: Sequence[str]) -> int:
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
-    registry = _registry(found, options.uri)
+    tracking = found.result.run.config.get("tracking") or {}
+    tracker = Mlflow(options.uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
+    tracker.check()
+    registry = tracker.models()
     champion = registry.holder(options.name, options.alias) if options.alias else None
     decision = None
     if champion and champion.tags.get(CONFIG) != reference:
@@ -100,13 +103,6 @@ def ship(arguments: Sequence[str]) -> int:
         serve = f"{env}mlflow models serve -m {shlex.quote(f'models:/{options.name}@{options.alias}')}"
         print_blocks(lines(Statement("alias", f"{options.alias} points to it: {serve}")))
     return 0
-
-
-def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
-    tracking = found.result.run.config.get("tracking") or {}
-    tracker = Mlflow(uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
-    tracker.check()
-    return tracker.models()
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:

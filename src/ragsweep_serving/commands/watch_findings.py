@@ -15,10 +15,10 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.stats.drift import DRIFT, SHARE, Drift
+from ragsweep.stats.drift import DRIFT, FEWEST, SHARE, Drift
 from ragsweep_serving.bundle import CORPUS, MANIFEST, Bundle
 from ragsweep_serving.reference import Reference
-from ragsweep_serving.watching import Lack, Measure, Requests, can_tell, is_alarm
+from ragsweep_serving.watching import Lack, Measure, Requests, is_alarm
 
 Decision = Literal["fine", "alarm", "too few"]
 EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
@@ -79,7 +79,7 @@ class Watch:
         if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
             return "alarm"
         undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
-        return "too few" if undecided or not can_tell(self.requests) else "fine"
+        return "too few" if undecided or self.requests.questions < FEWEST else "fine"
 
 
 def write_prometheus(found: Watch, path: Path) -> None:
