@@ -142,10 +142,16 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
             fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)
     faults.raise_any()
-    covering, chunk = _pairs(places, touches, threshold, len(chunks))
+    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
+    best = np.zeros(len(places.evidence))
+    np.maximum.at(best, touches.place, share)
+    covers = share >= np.minimum(threshold, best)[touches.place]
+    size = max(len(chunks), 1)
+    pairs = np.unique(places.evidence[touches.place[covers]] * size + touches.chunk[covers])
     counts = count_tokens(chunks) if counts is None else counts
     owner = question[places.evidence[touches.place]]
     marked = _mark(chunks, owner, touches, places.whole[touches.place], counts)
+    covering, chunk = pairs // size, pairs % size
     return Coverage(golden.questions, question, grade, covering, chunk, places, touches, counts, marked, chunks)
 
 
@@ -166,16 +172,6 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
     end = np.where(whole, 1, np.minimum(spans.end[chunk], places.end[place]))
     kept = end > start
     return Overlaps(place[kept], chunk[kept], start[kept], end[kept])
-
-
-def _pairs(places: Places, touches: Overlaps, threshold: float, n_chunks: int) -> tuple[Numbers, Numbers]:
-    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
-    best = np.zeros(len(places.evidence))
-    np.maximum.at(best, touches.place, share)
-    covers = share >= np.minimum(threshold, best)[touches.place]
-    size = max(n_chunks, 1)
-    keys = np.unique(places.evidence[touches.place[covers]] * size + touches.chunk[covers])
-    return keys // size, keys % size
 
 
 def count_tokens(chunks: Chunks) -> Numbers:

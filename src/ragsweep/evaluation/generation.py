@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -79,18 +79,12 @@ LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": N
 """The reason for skipping a case that lacks a field, by the name of the field."""
 
 
-@dataclass(frozen=True)
-class Context:
-    """The nodes of the context and of its chunks."""
+class Context(NamedTuple):
+    """The nodes of the context and of its chunks, in their order as inputs."""
 
     corpus: Node
     chunks: Node
     context: Node
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes, in their order as inputs."""
-        return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
         """Assemble the passages that the generator and the judges read for each question.
@@ -167,7 +161,7 @@ class Answering:
             return packed([Answer(failed=one) if isinstance(one, str) else next(answered) for one in passages])
 
         spec = Spec("ragsweep.generation.answer", "1")
-        return packed_node("answer", spec, (*self.context.nodes, generate), compute, Answer, input_rows=_input_rows)
+        return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
         """Build the repetitions after the first answers, with the verdicts that read answers; there may be none."""
@@ -202,7 +196,7 @@ class Answering:
         """Build the node of a judged metric's verdicts on this config, by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
-        context = self.context.nodes if "contexts" in uses else ()
+        context = self.context if "contexts" in uses else ()
         # The replies of a judge are shared by all metrics that use it.
         own = metric.spec.parameters.get("judge")
         replies = reply_node(own if isinstance(own, Spec) else metric.spec, label)

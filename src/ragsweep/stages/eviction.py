@@ -56,20 +56,17 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     return chosen[:count]
 
 
-def reachable(item: Item, results: SweepResults) -> bool:
-    """Return whether a result in the ledger depends on an item, or a running sweep may have used it."""
-    running = results.running is not None and item.used >= results.running
-    return running or any(user in results.names for user in item.users)
-
-
 def _fulfils(item: Item, conditions: Conditions, results: SweepResults | None, now: float) -> bool:
-    aside = item.sort == "quarantine"
+    aside, is_reachable = item.sort == "quarantine", False
+    if conditions.unreachable and results is not None:
+        is_running = results.running is not None and item.used >= results.running  # a running sweep may have used it
+        is_reachable = is_running or any(user in results.names for user in item.users)
     return (
         (aside if conditions.quarantine else not aside or conditions.everything)
         and not item.written
         and (conditions.older_than is None or now - item.used >= conditions.older_than)
         and (conditions.stage is None or item.stage == conditions.stage)
-        and not (conditions.unreachable and results is not None and reachable(item, results))
+        and not is_reachable
     )
 
 
