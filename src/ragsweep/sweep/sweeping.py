@@ -143,7 +143,7 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
     writer = OutcomeWriter(context, job.number)
-    result, artifacts = attempt(context, job, writer)
+    result, artifacts = attempt(context, job, writer.keep_failure)
     terminal.spent(context.session.services.meter)
     result, record = writer.record(result)
     if name := result.run.config.get("name"):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import NO_ARTIFACTS, PARTIAL, Artifacts, Evaluation, Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, PARTIAL, Artifacts, Failure, Result
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Sweep
 from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
@@ -102,41 +102,25 @@ class Outbox:
 # --- in a worker --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Sender:
-    """Sends one job's outcome, with secrets masked."""
-
-    outbox: Outbox
-    context: RunContext
-    job: Job
-
-    @property
-    def number(self) -> int:
-        return self.job.number
-
-    def keep(self, evaluated: Evaluation, spent: Mapping[str, float]) -> None:
-        result, artifacts = evaluated
-        secrets = self.context.secrets
-        self.outbox.send(self.job, Delivery(masked(result, secrets), spent, mask_traces(artifacts, secrets)))
-
-    def keep_failure(self, failure: Failure) -> None:
-        self.outbox.send(self.job, Delivery(masked(failure, self.context.secrets), {}))
-
-
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
-    """Evaluate one config and send its outcome, unless one has been sent before; return `DELIVERED`.
+    """Evaluate one config and send its outcome with masked secrets, unless one has been sent before.
 
-    A failure is sent and re-raised.
+    A failure is sent and re-raised. Returns `DELIVERED`.
     """
-    remote = context.session.remote
+    remote, meter, secrets = context.session.remote, context.session.services.meter, context.secrets
     assert remote is not None
     outbox = Outbox(remote, sweep)
+
+    def send_failure(failure: Failure) -> None:
+        outbox.send(job, Delivery(masked(failure, secrets), {}))
+
     with outbox.alone(job) as missing:
         if missing:
             name_job(context, sweep, job)
-            before, sender = context.session.services.meter.totals, _Sender(outbox, context, job)
-            evaluated = attempt(context, job, sender)
-            sender.keep(evaluated, context.session.services.meter.since(before))
+            before = meter.totals
+            result, artifacts = attempt(context, job, send_failure)
+            spent = meter.since(before)
+            outbox.send(job, Delivery(masked(result, secrets), spent, mask_traces(artifacts, secrets)))
     return DELIVERED
 
 
@@ -157,7 +141,7 @@ class Collector:
             returned = list(self.launcher(jobs))
         except Exception as fault:
             _log.debug("the launcher failed", exc_info=fault)
-            returned = [_failed(fault) for _ in jobs]
+            returned = [_job_return(fault) for _ in jobs]
         assert self.context.session.remote is not None
         outbox = Outbox(self.context.session.remote, self.sweep)
         return [self._collect(outbox, job, result) for job, result in zip(jobs, returned, strict=True)]
@@ -169,7 +153,7 @@ class Collector:
             fault = RagsweepError(
                 f"the outcome of config #{job.number + 1} cannot be read from {outbox.url}; repeat the command"
             )
-            return _failed(fault) if lost else result
+            return _job_return(fault) if lost else result
         self._record(job, delivery)
         outbox.remove(job)
         return self._returned(job, delivery)
@@ -186,7 +170,7 @@ class Collector:
             if isinstance(delivery.outcome, Failure):
                 writer.keep_failure(delivery.outcome)
             elif job.rung is not None:
-                writer.keep_rung(delivery.outcome)
+                writer.record(delivery.outcome)
             else:
                 writer.keep(delivery.outcome, delivery.artifacts)
         finally:
@@ -195,27 +179,20 @@ class Collector:
     def _returned(self, job: Job, delivery: Delivery) -> JobReturn:
         outcome = delivery.outcome
         if isinstance(outcome, Failure):
-            return _failed(RuntimeError(outcome.error))
+            return _job_return(RuntimeError(outcome.error))
         if job.rung is not None:
-            return _completed(rung_value(outcome, delivery.spent))
+            return _job_return(rung_value(outcome, delivery.spent))
         if outcome.run.state == PARTIAL:
-            return _failed(Partial(f"{outcome.name}: {partial_note(outcome)}"))
-        return _completed(job_value(self.context, job.number, outcome, delivery.spent))
+            return _job_return(Partial(f"{outcome.name}: {partial_note(outcome)}"))
+        return _job_return(job_value(self.context, job.number, outcome, delivery.spent))
 
 
-def _completed(value: JobValue) -> JobReturn:
+def _job_return(value: JobValue | Exception) -> JobReturn:
     from hydra.core.utils import JobReturn, JobStatus
 
     result = JobReturn()
-    result.return_value, result.status = value, JobStatus.COMPLETED
-    return result
-
-
-def _failed(fault: Exception) -> JobReturn:
-    from hydra.core.utils import JobReturn, JobStatus
-
-    result = JobReturn()
-    result.return_value, result.status = fault, JobStatus.FAILED
+    result.return_value = value
+    result.status = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
     return result
 
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
@@ -75,9 +75,9 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     before = context.session.services.meter.totals
-    result, artifacts = attempt(context, job, writer)
+    result, artifacts = attempt(context, job, writer.keep_failure)
     if job.rung is not None:
-        writer.keep_rung(result)
+        writer.record(result)  # neither tracked nor shown
         return rung_value(result, context.session.services.meter.since(before))
     try:
         writer.keep(result, artifacts)
@@ -106,19 +106,8 @@ def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
     job.searching = search is not None
 
 
-class FailureWriter(Protocol):
-    """A recorder of a job's failure."""
-
-    @property
-    def number(self) -> int:
-        """The job's number."""
-
-    def keep_failure(self, failure: Failure) -> None:
-        """Record a failure."""
-
-
-def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
-    """Evaluate a job; a failure is recorded and re-raised, and an interruption releases the job's claim.
+def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], None]) -> Evaluation:
+    """Evaluate a job; a failure is recorded with ``keep_failure`` and re-raised, an interruption releases its claim.
 
     Raises RuntimeError if the job called sys.exit.
     """
@@ -138,14 +127,14 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Evaluation:
             return evaluated
     except (Exception, SystemExit) as fault:
         log_once(fault)
-        writer.keep_failure(_failure(job, fault, started))
+        keep_failure(_failure(job, fault, started))
         if isinstance(fault, SystemExit):
             raise RuntimeError(f"the job called sys.exit({fault.code!r})") from fault
         raise
     except BaseException:
         if context.sweep:
             for kind in (CONFIG, FINALIST):
-                context.ledger.claims.release(ClaimKey(kind, context.sweep.id, writer.number))
+                context.ledger.claims.release(ClaimKey(kind, context.sweep.id, job.number))
         raise
 
 

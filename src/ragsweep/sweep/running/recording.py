@@ -55,10 +55,6 @@ class OutcomeWriter:
         self._track(record, result, mask_traces(artifacts, self.context.secrets))
         self.context.terminal.finished(result, *self._position, headline([result]))
 
-    def keep_rung(self, result: Result) -> None:
-        """Record the scores that a config has so far in a race, in the ledger only."""
-        self.record(result)
-
     def keep_dropped(self, result: Result) -> None:
         """Record and track the scores of a config that a race has dropped."""
         result, record = self.record(result)

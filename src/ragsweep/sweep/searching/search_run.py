@@ -258,7 +258,7 @@ class Search(Multirun):
             writer = OutcomeWriter(self.context, number, FINALIST, (position, len(chosen)))
             try:
                 job = replace(job, name=name + SUFFIX, number=number, searching=False)
-                evaluated = attempt(self.context, job, writer)
+                evaluated = attempt(self.context, job, writer.keep_failure)
             except Exception as fault:  # recorded by attempt
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:
