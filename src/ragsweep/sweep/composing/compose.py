@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
@@ -22,6 +22,8 @@ from ragsweep.sweep.composing.overrides import Options, parse
 
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader
+
+    from ragsweep.sweep.composing.config_policy import ConfigPolicy
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
@@ -46,23 +48,6 @@ def main_config() -> Mapping[str, Any]:
     return {**groups, **{key: value for key, value in content.items() if key != "hydra"}}
 
 
-class Policy(Protocol):
-    """A policy for the content of configs. Its methods raise ConfigError for anything that it forbids."""
-
-    def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Check overrides before composition."""
-
-    def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Check the files that overrides select in a user's folders, before they are read."""
-
-    def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a template before any value is resolved.
-
-        Returns whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
-        set of values needs its own template and check.
-        """
-
-
 class Composer:
     """The composer of one command's configs.
 
@@ -72,7 +57,7 @@ class Composer:
         name: The shipped file to compose.
     """
 
-    def __init__(self, added: Path | None = None, policy: Policy | None = None, name: str = CONFIG) -> None:
+    def __init__(self, added: Path | None = None, policy: ConfigPolicy | None = None, name: str = CONFIG) -> None:
         self.added = added
         self._policy, self._name = policy, name
         self._templates: dict[tuple[str, ...], tuple[Template, bool]] = {}
@@ -111,8 +96,7 @@ class Composer:
 
     def options(self, overrides: Sequence[str]) -> Options:
         """Return a function that lists a group's options, also those in folders added by overrides or --config-dir."""
-        paths = ",".join(f"'{path}'" for path in self._searched(overrides))
-        added = [f"hydra.searchpath=[{paths}]"] if paths else []
+        added = self._searched(overrides)
         return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
@@ -139,19 +123,26 @@ class Composer:
         return key, value
 
     def _searched(self, lines: Sequence[str]) -> list[str]:
-        """List the additions to the search path; the --config-dir folder comes first."""
-        return [*([f"file://{self.added.resolve()}"] if self.added else []), *_search_path(lines)]
+        """Return the override of the search path, if anything is added to it; the --config-dir folder comes first."""
+        added = [f"file://{self.added.resolve()}"] if self.added else []
+        paths = ",".join(f"'{path}'" for path in [*added, *_search_path(lines)])
+        return [f"hydra.searchpath=[{paths}]"] if paths else []
 
     def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
         if lines not in self._templates:
             folders, searched = self.folders(lines), list(lines)
-            if self.added:  # the folder of --config-dir comes first on the search path
-                paths = self._searched(lines)
+            if self.added:
                 others = [line for line in lines if not line.startswith("hydra.searchpath=")]
-                searched = ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
+                searched = [*self._searched(lines), *others]
             if self._policy:
                 self._policy.check_files(searched, folders)
-            template = Template(_composed(self._name, lines, searched), lines)
+            with hydra_initialized():
+                config = compose(self._name, searched, return_hydra_config=True)
+            if searched != list(lines):  # the node hydra lists the overrides as typed
+                with read_write(config):
+                    config.hydra.searchpath = _search_path(lines)
+                    config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
+            template = Template(config, lines)
             self._templates[lines] = template, self._policy is not None and self._policy.check(template, folders)
         return self._templates[lines]
 
@@ -181,17 +172,6 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
         yield
     finally:
         singleton.cfg = before
-
-
-def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
-    """Compose a config with its node ``hydra``, which lists the overrides as typed."""
-    with hydra_initialized():
-        config = compose(name, list(searched), return_hydra_config=True)
-    if list(searched) != list(lines):
-        with read_write(config):
-            config.hydra.searchpath = _search_path(lines)
-            config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
-    return config
 
 
 def _search_path(lines: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from ragsweep.sweep.composing.config_files import check_files
 from ragsweep.sweep.composing.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.composing.job import Template, explain_interpolation
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import absolute, leaves
+from ragsweep.sweep.composing.trees import absolute, children, leaves
 
 GROUP = "metrics"
 
@@ -169,7 +169,10 @@ def _target(node: Any) -> str:
 
 
 class ConfigPolicy:
-    """Checks configs, and adds their confidential values to the command's secrets (see `compose.Policy`)."""
+    """Checks configs, and adds their confidential values to the command's secrets.
+
+    The methods raise ConfigError for anything that is forbidden.
+    """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -193,7 +196,11 @@ class ConfigPolicy:
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config and its node ``hydra`` before any import; return the same as `Policy.check`."""
+        """Check a composed config and its node ``hydra``, before any import and before any value is resolved.
+
+        Returns whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
+        set of values needs its own template and check.
+        """
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
@@ -210,7 +217,8 @@ class ConfigPolicy:
     def _refuse_names(self, texts: Iterable[tuple[str, str]]) -> None:
         """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
         for where, text in texts:
-            if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
+            resolved = VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), text)
+            if where in _NAMES and self._secrets.has_secret(resolved):
                 raise ConfigError(f"{where}: contains a secret, but this value is stored; choose another one")
 
 
@@ -224,10 +232,6 @@ def _names(template: Template) -> Iterator[tuple[str, str]]:
             yield where, str(value)
             with suppress(OmegaConfBaseException):  # unresolvable interpolations are reported elsewhere
                 yield where, str(OmegaConf.select(template.config, where))
-
-
-def _value_of_variable(found: re.Match[str]) -> str:
-    return os.environ.get(found[1], found[0])
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
@@ -287,7 +291,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
             weight = 1 + len(value) // 64
             weight += sum(weigh(*found) for name in names if (found := _find(tree, absolute(name.strip(), where))))
         elif isinstance(value, Mapping | list):
-            weight = 1 + sum(weigh(key, item) for key, item in _children(where, value))
+            weight = 1 + sum(weigh(key, item) for key, item in children(value, where))
         else:
             weight = 1 + (len(value) // 64 if isinstance(value, str) else 0)
         weights[where] = weight
@@ -303,15 +307,6 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"config: {nested} values have interpolations inside interpolations, at most {NESTED} may; write some out"
         )
-
-
-def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield (f"{where}.{key}" if where else str(key)), item
-    else:
-        for number, item in enumerate(value):
-            yield f"{where}[{number}]", item
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:

@@ -113,11 +113,6 @@ class Template:
         """
         return self._in_job.set(changes)
 
-    def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the node ``hydra`` with its interpolations, and with values set at keys such as ``hydra.job.num``."""
-        set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
-        return set_values
-
     @cached_property
     def _values(self) -> dict[str, Any]:
         """The template as plain values, in which ``???`` marks values that each job sets."""

@@ -31,14 +31,21 @@ _BEFORE_QUOTE = re.compile(r"(\\*)'")
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys and values of a tree's leaves; ``where`` is the key of the tree itself."""
-    if isinstance(tree, Mapping):
-        for key, item in tree.items():
-            yield from leaves(item, f"{where}.{key}" if where else str(key))
-    elif isinstance(tree, list):
-        for number, item in enumerate(tree):
-            yield from leaves(item, f"{where}[{number}]")
+    if isinstance(tree, Mapping | list):
+        for key, item in children(tree, where):
+            yield from leaves(item, key)
     else:
         yield where, tree
+
+
+def children(tree: Mapping[str, Any] | list[Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys and values of a tree's items; ``where`` is the key of the tree itself."""
+    if isinstance(tree, Mapping):
+        for key, item in tree.items():
+            yield f"{where}.{key}" if where else str(key), item
+    else:
+        for number, item in enumerate(tree):
+            yield f"{where}[{number}]", item
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
@@ -18,6 +18,7 @@ from ragsweep.sweep.racing.rungs import QuestionOrder, ordered
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace
+    from ragsweep.sweep.running.multirun import LedgerRace
 
 FREE = "no llm or judge is called per question: a race would save nothing, so all configs are run in full"
 
@@ -36,22 +37,6 @@ class RacePlan:
         return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
 
-class RaceRecords(Protocol):
-    """A race's access to the records of a running sweep."""
-
-    def results(self) -> dict[int, Result]:
-        """Read the latest result of each config that has one, by job number."""
-
-    def drop(self, job: int, result: Result) -> None:
-        """Record the scores of a dropped config."""
-
-    def end(self) -> None:
-        """Free the storage of earlier rungs."""
-
-    def report(self, text: str) -> None:
-        """Print a line of progress."""
-
-
 @dataclass
 class SweepRace:
     """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
@@ -60,7 +45,7 @@ class SweepRace:
     rule: Betting
     block: int
     has_cost: bool  # a question needs a route, an answer or a verdict
-    records: RaceRecords | None = None  # set when the sweep runs
+    records: LedgerRace | None = None  # set when the sweep runs
 
     key = RUNG
 
@@ -111,7 +96,7 @@ class SweepRace:
             self._running.report(f"no config was dropped, so the race saved no questions; {self.rule.guarantee}")
 
     @property
-    def _running(self) -> RaceRecords:
+    def _running(self) -> LedgerRace:
         assert self.records, "a race needs a running sweep"
         return self.records
 

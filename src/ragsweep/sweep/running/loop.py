@@ -18,7 +18,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import keys_read, value_at
+from ragsweep.sweep.composing.trees import keys_read, value_at, with_values
 from ragsweep.sweep.running.jobs import log_once
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class JobLoop:
                 stack.callback(os.chdir, Path.cwd())
                 os.chdir(folder)
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
-            self._write(config.written, template.hydra_with(own), overrides)
+            self._write(config.written, with_values({"hydra": template.hydra}, own)["hydra"], overrides)
             stack.enter_context(env_override(template.hydra["job"]["env_set"]))
             yield
 

@@ -247,7 +247,7 @@ def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Fai
 
 @dataclass(frozen=True)
 class LedgerRace:
-    """The records of a race in the ledger (see sweep_race.RaceRecords)."""
+    """The records of a race in the ledger, and its lines of progress."""
 
     context: RunContext
 
