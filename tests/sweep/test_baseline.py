@@ -14,7 +14,7 @@ from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.settings import read_number
 from ragsweep.sweep.concluding.parent_run import parent_run
-from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
+from ragsweep.sweep.concluding.recorded_runs import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.commands import in_one_process, read, write_dataset
 from support.results import changed, drawn, record, record_sweep, scored

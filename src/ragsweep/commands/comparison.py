@@ -14,8 +14,7 @@ from ragsweep.report.verdict import pair_words
 from ragsweep.stats.conclusion import Family, PairComparison, PairConclusion, PairMetric
 from ragsweep.stats.inference.estimates import Differences
 from ragsweep.stats.verdict import shown_kind
-from ragsweep.sweep.concluding.recorded_baseline import find_baseline
-from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:

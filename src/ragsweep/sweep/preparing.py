@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from optuna_sweeper.settings import SearchSettings
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError, nearest
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.corpus_language import language_lines
@@ -15,11 +16,13 @@ from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.experiment import Experiment, dtype_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
+from ragsweep.services.usage import LIMITS
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep.composing.compose import main_config
-from ragsweep.sweep.composing.search_settings import trial_names
+from ragsweep.sweep.composing.composition_errors import one_sentence
+from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import (
     check_command,
     check_form,
@@ -27,10 +30,9 @@ from ragsweep.sweep.composing.settings import (
     check_shown,
     read_sweep_labels,
 )
-from ragsweep.sweep.concluding.recorded_baseline import find_recorded
+from ragsweep.sweep.concluding.recorded_runs import find_recorded
 from ragsweep.sweep.racing.betting import WHERE
 from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
-from ragsweep.sweep.searching.directions import with_directions
 from ragsweep.sweep.searching.search_plan import bound_search
 
 if TYPE_CHECKING:
@@ -93,6 +95,61 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
     return Prepared(command, experiments, bound or planned, race, [*needed, *possible], facts)
+
+
+def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
+    """Return the command of a search with a direction for each objective, and without the override of ``finalists``.
+
+    For a sweeper other than ours, no direction is set or checked.
+
+    Raises:
+        ConfigError: The number of directions differs from the number of objectives, a direction is unknown or
+            contradicts its metric, a constraint names a metric that is not measured, the budget names an unknown limit,
+            or another setting is invalid.
+    """
+    settings = dict(command.search or {})
+    # Overrides identify a search. The number of finalists matters only at its end, so it may differ when resumed.
+    command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
+    if not is_own(settings):
+        return command
+    names, typed = objectives(config), settings.get("direction")
+    higher = {metric.name: metric.higher_is_better for metric in first.metrics}
+    listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
+    if len(listed) != len(names):
+        raise ConfigError(
+            f"hydra.sweeper.direction: must have one direction per objective ({len(names)}), got {len(listed)}; list"
+            " one for each, or omit the key"
+        )
+    directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
+    settings["direction"] = directions if len(directions) > 1 else directions[0]
+    with one_sentence():  # without the race, which `_prepare_race` checks
+        read = SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
+    for constraint in read.constraints:
+        if constraint.name not in higher:
+            near = nearest(constraint.name, higher)
+            raise ConfigError(
+                f'hydra.sweeper.constraints: no metric "{constraint.name}" is measured, got "{constraint}"{near}'
+            )
+    for name in read.stop.budget:
+        if name not in LIMITS:
+            where = f"hydra.sweeper.stop.budget{name and '.'}{name}"
+            raise ConfigError(f"{where}: must name a limit ({', '.join(LIMITS)}), as in {{budget: {{calls: 100}}}}")
+    return replace(command, search=settings)
+
+
+def _direction(name: str, higher: bool | None, typed: str | None) -> str:
+    direction = {True: "maximize", False: "minimize", None: typed}[higher]
+    if direction is None:
+        raise ConfigError(
+            f"objective={name}: has no direction; set hydra.sweeper.direction to minimize or maximize, or to a list"
+            " with one direction for each objective"
+        )
+    if typed not in (direction, None):
+        better = "higher" if higher else "lower"
+        raise ConfigError(
+            f"objective={name} is better when {better}; set its hydra.sweeper.direction to {direction}, or omit the key"
+        )
+    return direction
 
 
 def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:

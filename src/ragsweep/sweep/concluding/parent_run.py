@@ -15,7 +15,7 @@ from ragsweep.report.front import front_csv
 from ragsweep.report.page.data import page_document
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_document import description_document
-from ragsweep.report.sweep_report import PageTexts, PastSweep
+from ragsweep.report.sweep_report import PageTexts
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import goodness, headline
 from ragsweep.report.writers.html import as_html
@@ -159,18 +159,15 @@ def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTex
 
 def sweep_page(summary: SweepSummary, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
     """Return the page of a sweep as the bytes of one self-contained HTML file."""
-    content = replace(sweep_content(summary, title, reference, texts), history=_history(summary))
+    names = summary.objectives
+    past = summary.past_sweeps(summary.results[0].run.dataset, names[0]) if names else []
+    content = replace(sweep_content(summary, title, reference, texts), history=past)
     return as_html(page_document(content), content.texts.secrets)
 
 
 def describe(summary: SweepSummary) -> str:
     """Return the description of a sweep in Markdown: conclusions first, then the table."""
     return as_markdown(description_document(sweep_content(summary)))
-
-
-def _history(summary: SweepSummary) -> list[PastSweep]:
-    facts = summary.results[0].run.dataset if summary.results and summary.objectives else None
-    return summary.past_sweeps(facts, summary.objectives[0]) if facts else []
 
 
 def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:

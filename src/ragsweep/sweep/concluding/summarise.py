@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
 from ragsweep.core.results import COMPLETE, DROPPED, DatasetFacts, Failure, HumanLabel, Result, Summary, objectives
@@ -25,13 +24,16 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.recorded_baseline import find_baseline
-from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
+from ragsweep.sweep.concluding.recorded_runs import find_baseline
+from ragsweep.sweep.concluding.sweep_summary import (
+    Finalists,
+    SweepSummary,
+    choose,
+    collect_finalists,
+    plain_name,
+    without_excluded,
+)
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
-
-if TYPE_CHECKING:
-    pass
-
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs on the basis of earlier scores."""
@@ -51,7 +53,7 @@ def summarise_sweep(
     sweep = records[0].sweep if records else None
     stored = {record.job: record.outcome.name for record in records}
     names = number_configs(stored)
-    records = [_renamed(record, names[record.job]) for record in records]
+    records = [replace(record, outcome=record.outcome.renamed(names[record.job])) for record in records]
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
@@ -71,14 +73,15 @@ def summarise_sweep(
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     by_stored = {stored[job]: names[job] for job in stored}
+    plain = [plain_name(record.outcome.name) for record in evaluated]
+    numbered = [by_stored.get(name, name) for name in plain]
     finalists = collect_finalists(
-        _numbered_finalists(evaluated, by_stored),
+        [record.outcome.renamed(name + SUFFIX) for name, record in zip(numbered, evaluated, strict=True)],
         choose(allowed, verdict),
         verdict.metric if isinstance(verdict, SweepComparison) else "",
     )
     if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
-        plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
-        runs = {by_stored.get(name, name): record.run or "" for name, record in zip(plain, evaluated, strict=True)}
+        runs = {name: record.run or "" for name, record in zip(numbered, evaluated, strict=True)}
         finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs), today))
     return SweepSummary(
         results,
@@ -96,7 +99,7 @@ def summarise_sweep(
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
-    """Choose the finalists of a search (see `finalists.choose`); return their names in the ledger, and their results.
+    """Choose the finalists of a search (see `choose`); return their names in the ledger, and their results.
 
     The scores that decide are not corrected by human labels: otherwise later labels could choose other finalists, which
     would use the holdout again.
@@ -105,7 +108,7 @@ def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str,
     names = {record.job: record.outcome.name for record in records}
     summary = summarise_sweep(ledger, records, labels=())
     stored = {result.name: names[job] for job, result in summary.jobs.items()}
-    return [(stored[result.name], result) for result in summary.contenders(most)]
+    return [(stored[result.name], result) for result in choose(summary.allowed, summary.verdict, most)]
 
 
 def _conclude(
@@ -135,18 +138,6 @@ def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
     except RagsweepError as fault:
         logging.getLogger(__name__).warning("the verdict uses scores without corrections by human labels: %s", fault)
         return []
-
-
-def _renamed(record: Record, name: str) -> Record:
-    return replace(record, outcome=record.outcome.renamed(name))
-
-
-def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> list[Result | Failure]:
-    """Return holdout outcomes, each under the numbered name of its trial, with `SUFFIX`."""
-    plain = [record.outcome.name.removesuffix(SUFFIX) for record in records]
-    return [
-        _renamed(record, names.get(name, name) + SUFFIX).outcome for record, name in zip(records, plain, strict=True)
-    ]
 
 
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | NoComparison | None) -> Gap | None:

@@ -161,10 +161,6 @@ class SweepSummary:
         """The results of the configs that are not excluded."""
         return without_excluded(self.results, self.excluded)
 
-    def contenders(self, most: int) -> list[Result]:
-        """List the configs to evaluate on the holdout; for ``most`` see `finalists.choose`."""
-        return choose(self.allowed, self.verdict, most)
-
 
 def without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
     """Return the results without those of excluded configs."""

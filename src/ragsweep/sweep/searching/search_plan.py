@@ -30,24 +30,16 @@ Part = tuple[str, str]
 """A stage and the digest of a spec: nodes of one part differ only in their inputs."""
 
 
-@dataclass(frozen=True)
-class SearchSize:
-    """The number of trials, the number of finalist evaluations, and the ranges of the space.
-
-    For each range, ``ranges`` has the overrides of the config at its lower end, those of the config at its upper end,
-    and its number of values, both ends included (infinity for a continuous or logarithmic range).
-    """
-
-    trials: int
-    finalists: int = 0
-    ranges: Sequence[tuple[tuple[str, ...], tuple[str, ...], float]] = ()
-
-
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
     """Return an upper bound on the work of a search; None for a sweeper whose space is unknown.
 
-    ``experiments`` are the prepared experiments of the command's jobs. Other combinations of options, such as each
-    embedder with a retriever that embeds, are prepared here; combinations that cannot be prepared are skipped.
+    ``experiments`` are the prepared experiments of the command's jobs, which together contain each choice of each
+    parameter, and both ends of each range. Other combinations of options, such as each embedder with a retriever that
+    embeds, are prepared here; combinations that cannot be prepared are skipped.
+
+    A part is counted once for each combination of the parts that it depends on. The nodes and the seconds of a stage
+    are also at most the largest numbers of any config, each multiplied by the number of trials; for a stage with rows,
+    finalists count as further trials. Results that are already stored for these configs take no time.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -62,7 +54,19 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
         with suppress(RagsweepError):
             job = Job(compose(command.composer, [*command.fixed, *lines]), "", lines, searching=True)
             found.append(session.prepare(job))
-    return plan_search(found, SearchSize(trials, finalists, space.ranges()), session.evaluator.executor)
+    executor = session.evaluator.executor
+    parts = _Parts.of(found, trials, finalists, executor)
+    parts.weigh(space.ranges())
+    bound = Plan(configs=trials, upper=True, currency=found[0].currency)
+    for stage in dict.fromkeys(stage for stage, _ in parts.nodes):
+        bound.stages[stage] = parts.bound(stage)
+    for stage, (charge, rows) in _dearest(found, executor).items():
+        count = bound.stages[stage]
+        runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new ones
+        tokens, money = runs * charge.most_tokens, runs * charge.most_money
+        count.rows = runs * rows
+        count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
+    return bound
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
@@ -88,32 +92,6 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
     return [probe for probe in dict.fromkeys(richer) if probe not in stages]
 
 
-def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
-    """Return an upper bound on the work of a search.
-
-    A part is counted once for each combination of the parts that it depends on. The nodes and the seconds of a stage
-    are also at most the largest numbers of any config in ``experiments``, each multiplied by the number of trials; for
-    a stage with rows, finalists count as further trials. Results that are already stored for ``experiments`` take no
-    time.
-
-    Args:
-        experiments: Configs that together contain each choice of each parameter, and both ends of each range.
-        size: The size of the search.
-        executor: The executor with the stored results and the measured speeds.
-    """
-    space = _Space.of(experiments, size, executor)
-    bound = Plan(configs=size.trials, upper=True, currency=experiments[0].currency if experiments else "")
-    for stage in dict.fromkeys(stage for stage, _ in space.nodes):
-        bound.stages[stage] = space.bound(stage)
-    for stage, (charge, rows) in _dearest(experiments, executor).items():
-        count = bound.stages[stage]
-        runs = size.trials + size.finalists  # requests contain the retrieved chunks, so each trial may send new ones
-        tokens, money = runs * charge.most_tokens, runs * charge.most_money
-        count.rows = runs * rows
-        count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
-    return bound
-
-
 class _Unknown:
     """The executor's estimates without any stored results, so that a plan contains every computation."""
 
@@ -128,10 +106,12 @@ class _Unknown:
 
 
 @dataclass
-class _Space:
-    """The nodes of some configs of a space, and bounds on the computations of their parts."""
+class _Parts:
+    """The nodes of some configs of a search, and bounds on the computations of their parts."""
 
-    size: SearchSize
+    trials: int
+    finalists: int  # to evaluate on the holdout
+    configs: Mapping[tuple[str, ...], Sequence[Node]]  # the nodes of each config, by its overrides
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
     slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
     stored: set[str] = field(default_factory=set)
@@ -141,9 +121,9 @@ class _Space:
     growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
     @classmethod
-    def of(cls, experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> _Space:
-        space = cls(size)
+    def of(cls, experiments: Sequence[Experiment], trials: int, finalists: int, executor: Executor) -> _Parts:
         configs = {one.overrides: list(_nodes(one)) for one in experiments}
+        parts = cls(trials, finalists, configs)
         whole = plan([one.wanted for one in experiments], _Unknown(executor))
         missing = plan([one.wanted for one in experiments], executor).missing
         distinct = {node.address: node for nodes in configs.values() for node in nodes}
@@ -154,37 +134,36 @@ class _Space:
         for nodes in configs.values():
             for node in nodes:
                 part = _part(node)
-                space.nodes[part][node.address] = node
-                space.slots[node.stage, node.label].add(part)
-                space.seconds[part] = _highest(space.seconds.get(part, 0.0), cost[node.address])
+                parts.nodes[part][node.address] = node
+                parts.slots[node.stage, node.label].add(part)
+                parts.seconds[part] = _highest(parts.seconds.get(part, 0.0), cost[node.address])
                 if node.address not in missing:
-                    space.stored.add(node.address)
+                    parts.stored.add(node.address)
             for stage, number in Counter(node.stage for node in nodes).items():
                 taken = _total(cost[node.address] for node in nodes if node.stage == stage)
-                before = space.most.get(stage, StageCount())
-                space.most[stage] = StageCount(max(before.asked, number), seconds=_highest(before.seconds, taken))
-        space.growing = {stage for stage, count in whole.stages.items() if count.rows}
-        space.weigh(configs)
-        return space
+                before = parts.most.get(stage, StageCount())
+                parts.most[stage] = StageCount(max(before.asked, number), seconds=_highest(before.seconds, taken))
+        parts.growing = {stage for stage, count in whole.stages.items() if count.rows}
+        return parts
 
-    def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
+    def weigh(self, ranges: Iterable[tuple[tuple[str, ...], tuple[str, ...], float]]) -> None:
         """Set the weight of a part that occurs at only one end of a range to half the number of the range's values.
 
-        The number of values is capped at the number of trials. A weight is at least 1; if a part occurs at the ends of
-        several ranges, the largest weight counts.
+        ``ranges``: see `Space.ranges`. The number of values is capped at the number of trials. A weight is at least 1;
+        if a part occurs at the ends of several ranges, the largest weight counts.
         """
-        for low, high, values in self.size.ranges:
-            first, last = ({_part(node) for node in configs[end]} for end in (low, high))
+        for low, high, values in ranges:
+            first, last = ({_part(node) for node in self.configs[end]} for end in (low, high))
             for part in first ^ last:
-                weight = min(values, self.size.trials) / 2
+                weight = min(values, self.trials) / 2
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
         """Return a stage's upper bounds, and how many of its distinct nodes are stored; stored nodes take no time."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
-        runs = self.size.trials
+        runs = self.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
-            runs += self.size.finalists
+            runs += self.finalists
         limit = runs * most.asked
         counts = {part: min(self._combinations(part), limit) for part in parts}
         stored = {part: len(self.stored & self.nodes[part].keys()) for part in parts}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,6 @@ from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
-    from ragsweep.report.terminal import Terminal
     from ragsweep.stages.graph import Plan
 
 PATIENCE = 2.0
@@ -44,24 +43,6 @@ PATIENCE = 2.0
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
-
-
-@contextmanager
-def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Hold the lock on opening, joining, leaving and closing sweeps of this key.
-
-    Prints the holder of the lock after waiting for `PATIENCE`.
-    """
-    begun, reported = time.monotonic(), False
-    while taken := ledger.claims.claim(ClaimKey(KEY, key)):
-        if not reported and time.monotonic() - begun > PATIENCE:
-            terminal.line("waiting", f"{taken} is opening or concluding this search")
-            reported = True
-        time.sleep(0.1)
-    try:
-        yield
-    finally:
-        ledger.claims.release(ClaimKey(KEY, key))
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
@@ -125,9 +106,25 @@ class Search(Multirun):
         sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
         return search_key(self.command, signatures[0], self.tracker.identity), sweep
 
-    def alone(self, key: str) -> AbstractContextManager[None]:
-        """Return the lock of `exclusive` for searches of this key; no lock if the ledger is read-only."""
-        return exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext()
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Hold the lock on opening, joining, leaving and closing searches of this key, unless the ledger is read-only.
+
+        Prints the holder of the lock after waiting for `PATIENCE`.
+        """
+        if not self.ledger.is_writable:
+            yield
+            return
+        begun, reported = time.monotonic(), False
+        while taken := self.ledger.claims.claim(ClaimKey(KEY, key)):
+            if not reported and time.monotonic() - begun > PATIENCE:
+                self.terminal.line("waiting", f"{taken} is opening or concluding this search")
+                reported = True
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            self.ledger.claims.release(ClaimKey(KEY, key))
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
         """Open, resume or join a search as `Multirun.open` does; first check that a storage server is reachable."""
