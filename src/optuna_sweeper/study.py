@@ -97,12 +97,6 @@ class SharedStudy:
         """Return whether jobs are running or awaiting another attempt."""
         return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
-    def is_exhausted(self) -> bool:
-        """Return whether the sampler cannot find any new configs."""
-        if self.plan.sampler.get("name") == GRID:
-            return self._next_point() is None
-        return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
-
     def stop_reason(self, rule: Mapping[str, Any]) -> str:
         """Return why the study was stopped early under ``rule``; "" if it was not, or under another rule."""
         stopped = self.optuna.user_attrs.get(_STOPPED) or {}
@@ -163,14 +157,16 @@ class SharedStudy:
             if first:
                 overrides, located = list(first[0]), dict(first[1])
                 self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
-            elif self.is_exhausted():
-                return None
             elif self.plan.sampler.get("name") == GRID:
-                number = self._next_point()
-                assert self._points is not None
-                assert number is not None
+                if self._points is None:
+                    self._points = list(self.space.points())
+                number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
+                if number >= len(self._points):
+                    return None
                 located = self.space.optuna_values(self._points[number])
                 self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
+            elif count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points():
+                return None
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
@@ -247,10 +243,3 @@ class SharedStudy:
             return False
         drawn = {frozenset(trial.params.items()) for trial in self.trials()}
         return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
-
-    def _next_point(self) -> int | None:
-        """Return the number of the grid point after the last one tried; None if all have been tried."""
-        if self._points is None:
-            self._points = list(self.space.points())
-        number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
-        return number if number < len(self._points) else None

@@ -65,19 +65,14 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
     moved: dict[str, str] = {}
     for parameter in space.parameters:  # parents first: a child's default depends on the chosen option
         if parameter.exists(chosen):
-            value = _values(space, composer, moved).get(parameter.name)
+            try:
+                value = composer.values(space.overrides(moved), space.parameters).get(parameter.name)
+            except composer.faults:  # for example, a searched key has no default
+                value = None
             chosen[parameter.name] = parameter.domain.nearest(value)
             if parameter.domain.locate(value) is None:
                 moved[parameter.name] = chosen[parameter.name]
     return space.overrides(moved)
-
-
-def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
-    """Return a config's values; {} if it cannot be composed, for example because a searched key has no default."""
-    try:
-        return composer.values(space.overrides(moved), space.parameters)
-    except composer.faults:
-        return {}
 
 
 def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
