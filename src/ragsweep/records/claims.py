@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ragsweep.core.locks import LAPSE, Holder, Liveness, myself
 from ragsweep.records.ledger_file import LedgerFile
@@ -154,11 +154,12 @@ class Claims(Liveness[ClaimKey]):
                 " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
                 (*work, since),
             ).fetchall()
+            claims = []
             try:
-                return [self._claim(work.kind, *row) for row in rows]
+                for number, attempts, heartbeat, *process in rows:
+                    holder = Holder(*process)
+                    lives = holder.lives(time.time() - heartbeat, self._lapse)
+                    claims.append(Claim(work.kind, number, holder, attempts, lives))
             except (OverflowError, TypeError):
                 raise sqlite3.DatabaseError(f'a claim of the kind "{work.kind}" is malformed') from None
-
-    def _claim(self, kind: str, number: int, attempts: int, heartbeat: float, *process: Any) -> Claim:
-        holder = Holder(*process)
-        return Claim(kind, number, holder, attempts, holder.lives(time.time() - heartbeat, self._lapse))
+            return claims

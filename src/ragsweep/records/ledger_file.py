@@ -81,7 +81,12 @@ class LedgerFile:
                 version = self._check_version(connection)
             if version != VERSION:
                 with self.transaction() as connection:
-                    self._make_tables(connection)
+                    version = self._check_version(connection)  # another process may have made the tables
+                    for statement in SCHEMA.split(";"):
+                        connection.execute(statement)
+                    if version == WITH_SEALS:
+                        checksums.upgrade(connection)
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
         except (OSError, sqlite3.Error) as fault:
             raise TrackingError(
                 f"cannot write results to {self.path}: {fault}; set {FOLDER} to another folder"
@@ -159,14 +164,6 @@ class LedgerFile:
         log = self.path.with_name(f"{self.path.name}-wal")
         mode = "rwc" if self.is_writable else "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         return f"{self.path.absolute().as_uri()}?mode={mode}"
-
-    def _make_tables(self, connection: sqlite3.Connection) -> None:
-        version = self._check_version(connection)
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        if version == WITH_SEALS:
-            checksums.upgrade(connection)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
         """Return the file's format number, 0 for a new file; raises TrackingError for an unknown format."""

@@ -61,7 +61,8 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if (lines := read_overrides(declared)) is None:
         return command, made
     swept = {parse(line).key_or_group for line in lines}
-    fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
+    shared = [line for line in command.jobs[0] if all(line in job for job in command.jobs)]
+    fixed = [line for line in shared if parse(line).key_or_group not in swept]
     job = (*fixed, *lines)
     try:
         config = compose(command.composer, [*command.fixed, *job])
@@ -71,11 +72,6 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
     command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
     return command, compose_jobs(command)
-
-
-def _is_shared(line: str, command: Command) -> bool:
-    """Return whether all jobs have this override."""
-    return all(line in job for job in command.jobs)
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:

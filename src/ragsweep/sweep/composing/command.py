@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settin
 from ragsweep.sweep.composing.trees import value_at
 
 if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
     from optuna_sweeper.signatures import SearchComposer
@@ -71,16 +70,13 @@ class Command:
     @property
     def fixed(self) -> tuple[str, ...]:
         """The overrides of Hydra's own settings, shared by all jobs."""
-        return tuple(
-            str(override.input_line)
-            for override in map(parse, self.overrides)
-            if override.is_hydra_override() and not override.is_sweep_override()
-        )
+        own = [line for line in self.overrides if parse(line).is_hydra_override()]
+        return tuple(line for line in own if not parse(line).is_sweep_override())
 
     @property
     def task(self) -> list[str]:
         """The overrides of the configs themselves, without those of Hydra's own settings."""
-        return _task_lines(map(parse, self.overrides))
+        return [line for line in self.overrides if not parse(line).is_hydra_override()]
 
     def names(self) -> list[str]:
         """Name each job by its differences from the other jobs; if there are none, by the overrides that `_own` keeps.
@@ -119,33 +115,36 @@ def read_command(
         secrets = Secrets() if secrets is None else secrets
         composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     overrides = [_quoted(line) for line in overrides]
-    parsed = _parse(overrides)
+    _check_readable(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"; create it, or correct the path')
-    _refuse_no_option(parsed, composer)
-    overrides = [*(sweepers := _sweepers(parsed, composer)), *_open_mappings(parsed, composer, sweepers)]
-    parsed = _parse(overrides)
-    base = compose(composer, [str(override.input_line) for override in parsed if not override.is_sweep_override()])
+    _refuse_no_option(overrides, composer)
+    overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
+    _check_readable(overrides)
+    base = compose(composer, [line for line in overrides if not parse(line).is_sweep_override()])
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
     multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
     with one_sentence():
         sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
-    for override in filter(lambda override: override.is_sweep_override(), parsed):
+    for line in overrides:
+        override = parse(line)
+        if not override.is_sweep_override():
+            continue
         if not multirun and not override.is_hydra_override():
             is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
             added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
-            raise ConfigError(f'"{override.input_line}" names several values: add {added} over them')
+            raise ConfigError(f'"{line}" names several values: add {added} over them')
         if override.is_hydra_override():
-            key, searched = override.key_or_group, str(override.input_line).partition("hydra.sweeper.params.")[2]
+            key, searched = override.key_or_group, line.partition("hydra.sweeper.params.")[2]
             instead = f"write {searched}" if searched else "give it one value"
-            raise ConfigError(f'{key}: cannot differ within a sweep, got "{override.input_line}"; {instead}')
+            raise ConfigError(f'{key}: cannot differ within a sweep, got "{line}"; {instead}')
     if (longest := sweeper.get("max_batch_size")) is not None and longest < 1:
         raise ConfigError(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {longest}")
     if not isinstance(race := sweeper.get("race"), Mapping | None):
         raise ConfigError(f"hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got {race!r}")
-    task = tuple(_task_lines(parsed))
+    task = tuple(line for line in overrides if not parse(line).is_hydra_override())
     command = Command(tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, longest)
     if not multirun:
         return command
@@ -166,7 +165,7 @@ def choices(line: str) -> list[str]:
 
     Raises ConfigError for an unreadable override.
     """
-    _parse([line])
+    _check_readable([line])
     with one_sentence():
         return [case.overrides[0] for case in expand([line])]
 
@@ -180,87 +179,71 @@ def _quoted(line: str) -> str:
     return f'{key}="{escaped}"'
 
 
-def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Sequence[str]) -> list[str]:
+def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
     """Allow new keys in a mapping of a part: ``llm.extra={seed: 1}`` becomes ``++llm.extra={seed: 1}``."""
-    lines = [str(override.input_line) for override in parsed]
-    mappings = [
-        override
-        for override in parsed
-        if re.match(r"\w+(\.\w+)+=\{", str(override.input_line)) and not override.is_hydra_override()
-    ]
+    opened = list(lines)
+    mappings = [line for line in lines if re.match(r"\w+(\.\w+)+=\{", line) and not parse(line).is_hydra_override()]
     if not mappings:
-        return lines
-    others = [
-        line for line, one in zip(lines, parsed, strict=True) if one not in mappings and not one.is_sweep_override()
-    ]
+        return opened
+    others = [line for line in lines if line not in mappings and not parse(line).is_sweep_override()]
     written = compose(composer, [*sweepers, *others]).template.written
-    for override in mappings:
+    for line in mappings:
         with suppress(KeyError, TypeError):
-            node = value_at(written, override.key_or_group)
+            node = value_at(written, parse(line).key_or_group)
             if isinstance(node, Mapping) and not any(isinstance(one, Mapping) for one in node.values()):
-                lines[parsed.index(override)] = f"++{override.input_line}"
-    return lines
+                opened[lines.index(line)] = f"++{line}"
+    return opened
 
 
-def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
+def _refuse_no_option(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
     Also raises it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, and no package
     is on the search path.
     """
-    lines = [str(override.input_line) for override in parsed]
     packaged = any("pkg://" in line for line in lines)
-    for override in parsed:
-        group = override.key_or_group
-        if (
-            (override.is_delete() or override.value() is None)
-            and group != "hydra"
-            and (config_folder() / group).is_dir()
-        ):
-            raise ConfigError(wants_option(str(override.input_line), group, composer))
+    for line in lines:
+        override, group = parse(line), parse(line).key_or_group
+        without = override.is_delete() or override.value() is None
+        if without and group != "hydra" and (config_folder() / group).is_dir():
+            raise ConfigError(wants_option(line, group, composer))
         if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
-                f"{override.input_line}: there is no folder conf/experiment here; create it, or name another folder of"
+                f"{line}: there is no folder conf/experiment here; create it, or name another folder of"
                 " configs with --config-dir FOLDER"
             )
 
 
-def _task_lines(overrides: Iterable[Override]) -> list[str]:
-    return [str(override.input_line) for override in overrides if not override.is_hydra_override()]
-
-
-def _parse(overrides: Sequence[str]) -> list[Override]:
-    for line in filter(is_deep, overrides):
+def _check_readable(lines: Sequence[str]) -> None:
+    """Raise ConfigError for overrides that cannot be parsed."""
+    for line in filter(is_deep, lines):
         key = line.partition("=")[0][:80]
         raise ConfigError(f"{key}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
-    return [_parse_one(line) for line in overrides]
+    for line in lines:
+        key, mark, value = line.partition("=")
+        if not key.lstrip("+~"):
+            raise ConfigError(f'cannot read "{line}": the key is missing; write KEY=VALUE')
+        try:
+            parse(line)
+        except HydraException as fault:
+            quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
+            way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
+            way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
+            if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
+                way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
+            raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
 
 
-def _parse_one(line: str) -> Override:
-    key, mark, value = line.partition("=")
-    if not key.lstrip("+~"):
-        raise ConfigError(f'cannot read "{line}": the key is missing; write KEY=VALUE')
-    try:
-        return parse(line)
-    except HydraException as fault:
-        quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
-        way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
-        way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
-        if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
-            way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
-        raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
-
-
-def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
+def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
     """List overrides that choose the sweeper, sampler and race of a named sweep, except for groups that were typed.
 
     Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
     """
-    typed = {override.key_or_group for override in parsed}
-    folders = composer.folders([str(override.input_line) for override in parsed])
+    typed = {parse(line).key_or_group for line in lines}
+    folders = composer.folders(lines)
     places = [*(folder / "sweeps" for folder in folders), Path("sweeps"), config_folder().parent / "sweeps"]
     chosen = []
-    values = [override.value() for override in parsed if override.key_or_group == "sweeps"]
+    values = [parse(line).value() for line in lines if parse(line).key_or_group == "sweeps"]
     for name in (value for value in values if isinstance(value, str)):
         file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
         try:
