@@ -244,7 +244,6 @@ def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCo
 
 
 def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
-    """Split a written parameter into its sweep and its conditions."""
     if not isinstance(value, Mapping):
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):

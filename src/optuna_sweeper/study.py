@@ -136,7 +136,6 @@ class SharedStudy:
         return sorted(batch, key=lambda evaluation: evaluation.job)
 
     def _running(self) -> list[Any]:
-        """List the running trials."""
         from optuna.trial import TrialState
 
         return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))

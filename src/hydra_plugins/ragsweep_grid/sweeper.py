@@ -24,7 +24,7 @@ class GridSweeperConf:
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"race": None}])
     max_batch_size: int | None = None  # jobs per launch; null: all
     params: Any = None  # key -> swept values; their product is run
-    cases: Any = None  # lists of overrides, each combined with params
+    cases: Any = None  # lists of overrides, each combined with params; the command line overrides both
     race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops worse ones
 
 
@@ -34,13 +34,8 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 class GridSweeper(Sweeper):
     """The sweeper that launches one job per combination of swept values, for each case, in batches.
 
-    For ragsweep's own command it only provides Hydra's launcher; ragsweep decides which jobs to launch.
-
-    Args:
-        max_batch_size: Maximum number of jobs per launch; None for all.
-        params: Key -> swept values, as typed.
-        cases: Lists of overrides. A case overrides ``params``; the command line overrides both.
-        race: The rule that drops configs early; used only by ragsweep's own command.
+    Its settings are those of ``GridSweeperConf``; ``race`` is used only by ragsweep's own command, for which the
+    sweeper only provides Hydra's launcher.
     """
 
     def __init__(

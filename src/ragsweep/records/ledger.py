@@ -112,7 +112,6 @@ class Ledger:
         self._update_sweep(sweep, parent=parent)
 
     def _update_sweep(self, sweep: str, **values: str) -> None:
-        """Set columns of a sweep."""
         columns = ", ".join(f"{column} = ?" for column in values)
         with self._file.transaction() as connection:
             with changing(connection, "sweeps", "id = ?", sweep):

@@ -179,7 +179,6 @@ def _nested(questions: QuestionResults) -> dict[str, Any]:
 def _questions(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]], form: str
 ) -> QuestionResults:
-    """Restore the results by question."""
     own = json.loads(encoded.own)
     if form == OF_TEXTS:
         return from_texts(_columns(layout, encoded, own, shared))

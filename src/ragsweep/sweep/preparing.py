@@ -198,7 +198,6 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
 
 
 def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
-    """List the nodes that need computation."""
     nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
     found = [(node, planned.missing.get(node.address)) for node in nodes]
     return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]

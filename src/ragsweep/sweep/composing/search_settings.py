@@ -19,11 +19,6 @@ def is_own(settings: Mapping[str, Any]) -> bool:
     return settings.get("_target_") in OPTUNA_SWEEPERS
 
 
-def is_shared(settings: Mapping[str, Any]) -> bool:
-    """Return whether several processes can work on one search."""
-    return is_own(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
-
-
 def is_on_server(settings: Mapping[str, Any]) -> bool:
     """Return whether other machines can work on a search."""
     return is_own(settings) and is_postgresql(settings.get("storage"))

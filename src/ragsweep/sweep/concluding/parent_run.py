@@ -102,7 +102,6 @@ def parent_run(
 
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
-    """Return the facts about the whole sweep for results.json."""
     facts: dict[str, object] = {"name": name, "holdout_looks": summary.conclusion.holdout_views}
     facts |= {"gap": summary.gap and summary.gap._asdict(), **race_facts(summary.results)}
     if len(summary.objectives) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from optuna_sweeper.race_loop import Rung
@@ -45,7 +45,7 @@ class SweepRace:
     rule: Betting
     block: int
     has_cost: bool  # a question needs a route, an answer or a verdict
-    records: LedgerRace | None = None  # set when the sweep runs
+    records: LedgerRace = field(init=False, repr=False, compare=False)  # set when the sweep runs
 
     key = RUNG
 
@@ -55,9 +55,9 @@ class SweepRace:
         The rung covers all questions if a race would save nothing, or if fewer than two configs can be compared.
         """
         if not self.has_cost:
-            self._running.report(FREE)
+            self.records.report(FREE)
             return Rung(None)
-        known = self._running.results()
+        known = self.records.results()
         dropped = tuple(job for job in jobs if job in known and known[job].run.state == DROPPED)
         alive = [job for job in jobs if job not in dropped]
         reached = [
@@ -74,8 +74,7 @@ class SweepRace:
         ``until``: the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed this
         rung.
         """
-        records, count = self._running, self.plan.count(until)
-        known = records.results()
+        count, known = self.plan.count(until), self.records.results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
         racing = {job for job in returned if job in known and known[job].run.state == RACING}
         deficits = self.rule.decide(scores, self.plan.clusters).deficit
@@ -83,22 +82,17 @@ class SweepRace:
         for job, deficit in dropped.items():
             run = known[job].run
             facts = {**run.race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
-            records.drop(job, replace(known[job], run=replace(run, state=DROPPED, race=facts)))
+            self.records.drop(job, replace(known[job], run=replace(run, state=DROPPED, race=facts)))
         rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
         total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
-        records.report(f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}")
+        self.records.report(f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}")
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """Free the storage of earlier rungs; print a line if the race has dropped no config."""
-        self._running.end()
-        if self.has_cost and all(result.run.state != DROPPED for result in self._running.results().values()):
-            self._running.report(f"no config was dropped, so the race saved no questions; {self.rule.guarantee}")
-
-    @property
-    def _running(self) -> LedgerRace:
-        assert self.records, "a race needs a running sweep"
-        return self.records
+        self.records.end()
+        if self.has_cost and all(result.run.state != DROPPED for result in self.records.results().values()):
+            self.records.report(f"no config was dropped, so the race saved no questions; {self.rule.guarantee}")
 
     def _scores(self, result: Result, count: int) -> list[float]:
         """Return a config's weighted scores of the first ``count`` questions, or of as many as it has completed."""

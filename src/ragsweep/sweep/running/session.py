@@ -235,7 +235,6 @@ class Session:
         return prices
 
     def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
-        """Build the graph of an external system."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
                 raise ConfigError(

@@ -26,7 +26,7 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.sweep.composing.command import Command, compose_jobs, trial_composer
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import SUFFIX, Job
-from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
+from ragsweep.sweep.composing.search_settings import is_on_server, is_own, trial_name, trial_names
 from ragsweep.sweep.composing.sweep_names import read_settings, study_title
 from ragsweep.sweep.running.jobs import Launch, attempt
 from ragsweep.sweep.running.multirun import DONE, Ending, Multirun, lost_job
@@ -97,7 +97,8 @@ class Search(Multirun):
         """Set the search's settings, and whether other processes and other machines may share it."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
-        self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
+        alone = str(self.settings.get("storage")) in ("None", "sqlite://", "sqlite:///:memory:")
+        self.is_shared, self.elsewhere = is_own(self.settings) and not alone, is_on_server(self.settings)
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the search's key (see `search_key`) and its new record, with placeholder names of trials."""
