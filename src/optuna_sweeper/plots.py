@@ -20,12 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Plot an Optuna study into a folder, and return the names of the files; failed plots are skipped.
+    """Plot an Optuna study into a new or existing folder, and return the names of the files; failed plots are skipped.
 
-    Args:
-        study: Optuna's study.
-        names: Names of the objectives.
-        folder: The folder, which is created.
+    ``names`` are the names of the objectives.
     """
     import matplotlib
     import optuna

@@ -47,10 +47,8 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
     A sampler's state would be lost with its process, whereas a new sampler reads all earlier trials from the storage.
-
-    Args:
-        settings: The sampler's name, the study's seed, and arguments of Optuna's class.
-        draw: Study and trial -> the index of the draw, and whether to draw at random.
+    ``settings`` has the sampler's name, the study's seed, and arguments of Optuna's class. ``draw`` maps a study and a
+    trial to the index of the draw, and to whether to draw at random.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 

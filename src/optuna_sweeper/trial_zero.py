@@ -35,16 +35,9 @@ def read_baseline(setting: Any) -> tuple[str, ...] | None:
 
 
 def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None = None) -> TrialZero:
-    """Choose the first trial of a search.
+    """Choose the first trial of a search; ``declared`` has the overrides of the declared baseline, if there is one.
 
-    Args:
-        space: The space, with the overrides that all trials share.
-        composer: Composes the defaults of a parameter, which may depend on the options chosen so far.
-        declared: The overrides of the declared baseline, or None.
-
-    Raises:
-        HydraException: The declared baseline cannot be read.
-        Exception: One of ``composer.faults``, if the declared baseline cannot be composed.
+    Raises HydraException if the baseline cannot be read, and one of ``composer.faults`` if it cannot be composed.
     """
     outside = ""
     if declared is not None:

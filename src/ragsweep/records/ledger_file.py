@@ -62,11 +62,8 @@ def damaged(path: Path, fact: str) -> InputError:
 class LedgerFile:
     """The ledger's file, opened or created; each thread of each process has its own connection.
 
-    The file is opened read-only if this process may not write it or its folder.
-
-    Raises:
-        TrackingError: The file cannot be created or written, or its format is unknown.
-        InputError: The file is damaged or cannot be read.
+    The file is opened read-only if this process may not write it or its folder. Raises TrackingError if the file cannot
+    be created or written or its format is unknown, and InputError if it is damaged or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:

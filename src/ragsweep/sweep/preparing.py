@@ -102,10 +102,9 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
 
     For a sweeper other than ours, no direction is set or checked.
 
-    Raises:
-        ConfigError: The number of directions differs from the number of objectives, a direction is unknown or
-            contradicts its metric, a constraint names a metric that is not measured, the budget names an unknown limit,
-            or another setting is invalid.
+    Raises ConfigError if the number of directions differs from the number of objectives, if a direction is unknown or
+    contradicts its metric, if a constraint names a metric that is not measured, if the budget names an unknown limit,
+    or if another setting is invalid.
     """
     settings = dict(command.search or {})
     # Overrides identify a search. The number of finalists matters only at its end, so it may differ when resumed.

@@ -49,12 +49,9 @@ def main_config() -> Mapping[str, Any]:
 
 
 class Composer:
-    """The composer of one command's configs.
+    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, none is refused.
 
-    Args:
-        added: The folder of ``--config-dir``, which is searched before the user's other folders.
-        policy: The policy for configs; None: no restriction.
-        name: The shipped file to compose.
+    ``added`` is the folder of ``--config-dir``, which is searched before the user's other folders.
     """
 
     def __init__(self, added: Path | None = None, policy: ConfigPolicy | None = None, name: str = CONFIG) -> None:

@@ -114,11 +114,8 @@ def _add_variables(secrets: Secrets, where: str, text: str) -> None:
 def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise ConfigError if the files and overrides of one config set different classes for the same metric.
 
-    A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``.
-
-    Args:
-        lines: The overrides of one config.
-        folders: The search path of configs; the first folder has the shipped configs, which do not clash.
+    A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``. The
+    first of the ``folders`` on the search path has the shipped configs, which do not clash.
     """
     metrics: list[tuple[str, str, str | None]] = []  # place, key, class; None: removed
     for override in map(parse, lines):

@@ -100,11 +100,8 @@ def absolute(key: str, where: str) -> str:
 def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
     """Flatten a config to parameters as typed on the command line, with secrets masked.
 
-    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key.
-
-    Args:
-        written: The config with its interpolations.
-        values: The config's plain values.
+    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key: ``written`` is the
+    config with its interpolations, and ``values`` its plain values.
     """
     found: dict[str, str] = {}
 

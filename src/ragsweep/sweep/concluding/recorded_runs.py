@@ -174,13 +174,8 @@ def find_baseline(
 ) -> Result | None:
     """Return the declared baseline: a result of the sweep or a recorded one.
 
-    Returns None if none is declared or found, or if a recorded one has other questions.
-
-    Args:
-        declared: The declaration as typed; None: the one in the latest result's config.
-        names: Names of the sweep's configs by job index.
-        results: Results of the sweep's jobs.
-        ledger: The ledger with the records of other sweeps.
+    Returns None if none is declared or found, or if a recorded one has other questions. ``declared`` is the declaration
+    as typed; None: the one in the latest result's config. ``names`` has the names of the sweep's configs by job index.
     """
     if declared is None and results:  # the latest, as a resumed command may have declared another baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)

@@ -40,13 +40,9 @@ def show_sweep(
 ) -> None:
     """Print the table of a sweep, the notes on its race or search, and the conclusions.
 
-    Args:
-        summary: The sweep.
-        terminal: The terminal.
-        reference: The reference of the sweep in commands, such as ``ffea9bd0``.
-        view: The command that starts MLflow's UI.
-        address: The URL of the sweep's parent run in the tracker, or "".
-        by: A label; the table is also printed for each of its values.
+    ``reference`` names the sweep in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI,
+    and ``address`` the URL of the sweep's parent run in the tracker, or "". The table is also printed for each value of
+    the label ``by``.
     """
     page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []
     commands = [*page, (view, address or f"the runs of {reference}")]

@@ -110,16 +110,10 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Create the race of some configs, and check it against them.
+    """Create a race of ``configs`` configs, and check it against ``experiments``: all of them, or some of a search's.
 
-    Args:
-        settings: The configured rule.
-        experiments: The configs of the race; for a search, some of them.
-        configs: Number of configs in the race.
-
-    Raises:
-        ConfigError: There is only one config, the configs have different questions, seeds or objectives, the objective
-            is not a bounded mean with a direction, or the block, margin or level is invalid.
+    Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
+    objective is not a bounded mean with a direction, or if the block, margin or level is invalid.
     """
     first = experiments[0]
     if configs < 2:

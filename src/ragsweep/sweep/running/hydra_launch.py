@@ -38,17 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class HydraTask:
-    """The task function that Hydra calls with each job's config, in this process or a worker.
+    """The task function that Hydra calls with each job's config, in this process or a worker."""
 
-    Args:
-        sweep: Id of the sweep that the jobs belong to.
-        context: The jobs' context in the command's process; a worker builds its own.
-        body: Called once by our sweepers, with Hydra's launcher, in the command's process.
-    """
-
-    sweep: str = ""
-    context: RunContext | None = None
-    body: Body | None = None
+    sweep: str = ""  # id of the sweep that the jobs belong to
+    context: RunContext | None = None  # in the command's process; a worker builds its own
+    body: Body | None = None  # called once by our sweepers, with Hydra's launcher, in the command's process
     sent: Sweep | None = field(default=None, init=False)  # the sweep if workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # result of the body
     command: Holder = field(default_factory=myself, init=False)

@@ -43,10 +43,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 class JobLoop:
     """The folders, files and logs of one command's jobs, which run sequentially in this process.
 
-    Args:
-        command: The command.
-        first: The command's first job, whose config fixes the time in all folder names.
-        secrets: The values to mask in the files of jobs.
+    The config of the ``first`` job fixes the time in all folder names; ``secrets`` are masked in the files of jobs.
     """
 
     def __init__(self, command: Command, first: Job, secrets: Secrets) -> None:

@@ -28,21 +28,13 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """Writes one job's outcome to the ledger, the tracker and the terminal, with secrets masked.
+    """Writes one job's outcome to the ledger, the tracker and the terminal, with secrets masked."""
 
-    Args:
-        context: The command and its sweep; without a sweep the job is a single config.
-        number: The job's number.
-        kind: CONFIG or FINALIST.
-        position: The index and the total to show; None: the job's number and the number of jobs.
-        fenced: Whether the job may be reassigned to another process; a late result then raises InputError.
-    """
-
-    context: RunContext
+    context: RunContext  # without a sweep, the job is a single config
     number: int
-    kind: str = CONFIG
-    position: tuple[int, int] | None = None
-    fenced: bool = False
+    kind: str = CONFIG  # or FINALIST
+    position: tuple[int, int] | None = None  # index and total to show; None: the job's number and the number of jobs
+    fenced: bool = False  # whether the job may be reassigned to another process; a late result then raises InputError
 
     def record(self, result: Result) -> tuple[Result, int]:
         """Record a result in the ledger, with secrets masked; return the masked result and the id of its record."""
