@@ -20,10 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Plot an Optuna study into a new or existing folder, and return the names of the files; failed plots are skipped.
-
-    ``names`` are the names of the objectives.
-    """
+    """Plot a study, with its objectives' names, into a folder; return the names of the files, except failed plots."""
     import matplotlib
     import optuna
     from matplotlib import pyplot

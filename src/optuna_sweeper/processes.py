@@ -95,10 +95,7 @@ class Liveness(ABC, Generic[Work]):
         """Record that this process is alive, so that other processes respect its claims."""
 
     def start(self) -> bool:
-        """Start heartbeats; return False if they were running already.
-
-        They end with ``stop``, or when nothing refers to this object.
-        """
+        """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if they are running."""
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")

@@ -72,10 +72,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the values of parameters in a config; the value of a group is its option.
-
-        Parameters without a value are left out.
-        """
+        """Return the values that parameters have in a config, if any; the value of a group is its option."""
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):

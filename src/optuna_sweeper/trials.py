@@ -51,10 +51,7 @@ class TrialOutcome:
 
 
 def read_directions(setting: Any) -> tuple[str, ...]:
-    """Read the key ``direction``: one direction (None: minimize), or a list with one per objective.
-
-    Raises HydraException for other values.
-    """
+    """Read one direction (None: minimize) or one per objective; raises HydraException for other values."""
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):

@@ -48,10 +48,7 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Replace the row hashes of format 4, in the table ``seals``, with checksums.
-
-    Raises sqlite3.DatabaseError if a row does not match its hash.
-    """
+    """Replace format 4's hashes of rows (``seals``) with checksums; raises sqlite3.DatabaseError for a wrong hash."""
     tables = ("records", "sweeps")
     rows = {f"{table[:-1]} {row[0]}": f"{_hash(row):064x}" for table in tables for row in _read(connection, table)}
     if changed := dict(rows.items() ^ dict(connection.execute("SELECT name, seal FROM seals")).items()):

@@ -116,10 +116,7 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record; ``shared`` has the golden set's columns.
-
-    Raises InputError if the record is damaged or in an unknown format.
-    """
+    """Decode a record with the golden set's columns; raises InputError if it is damaged or in an unknown format."""
     try:
         plain = json.loads(encoded.text)
         form = plain.pop("format")

@@ -121,17 +121,15 @@ def read_command(
     _refuse_no_option(overrides, composer)
     overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
     _check_readable(overrides)
-    base = compose(composer, [line for line in overrides if not parse(line).is_sweep_override()])
+    swept = [line for line in overrides if parse(line).is_sweep_override()]
+    base = compose(composer, [line for line in overrides if line not in swept])
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
     multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
     with one_sentence():
         sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
-    for line in overrides:
-        override = parse(line)
-        if not override.is_sweep_override():
-            continue
+    for line, override in zip(swept, map(parse, swept), strict=True):
         if not multirun and not override.is_hydra_override():
             is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
             added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
@@ -161,10 +159,7 @@ def read_command(
 
 
 def choices(line: str) -> list[str]:
-    """Expand an override into one override per swept value.
-
-    Raises ConfigError for an unreadable override.
-    """
+    """Expand an override into one per swept value; raises ConfigError if it cannot be read."""
     _check_readable([line])
     with one_sentence():
         return [case.overrides[0] for case in expand([line])]

@@ -147,10 +147,7 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
 def compose(
     composer: Composer, overrides: Sequence[str], jobs: Sequence[Sequence[str]] = (), searching: bool = False
 ) -> JobConfig:
-    """Compose a config.
-
-    Raises ConfigError, whose message is one sentence with the nearest known name; see `explain` for ``jobs``.
-    """
+    """Compose a config; raises ConfigError with one sentence and the nearest known name. For ``jobs`` see `explain`."""
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:
