@@ -118,11 +118,7 @@ class Claims(Liveness[ClaimKey]):
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
-        """Claim the upload of a record.
-
-        Returns True on success, False if the record is tracked or no longer exists, and the other living process if one
-        holds the claim.
-        """
+        """Claim the upload of a record; return False if it is tracked or gone, else True or the other living holder."""
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:

@@ -25,14 +25,7 @@ from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_runs import find_baseline
-from ragsweep.sweep.concluding.sweep_summary import (
-    Finalists,
-    SweepSummary,
-    choose,
-    collect_finalists,
-    plain_name,
-    without_excluded,
-)
+from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
@@ -73,7 +66,7 @@ def summarise_sweep(
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     by_stored = {stored[job]: names[job] for job in stored}
-    plain = [plain_name(record.outcome.name) for record in evaluated]
+    plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
     numbered = [by_stored.get(name, name) for name in plain]
     finalists = collect_finalists(
         [record.outcome.renamed(name + SUFFIX) for name, record in zip(numbered, evaluated, strict=True)],

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,8 +29,6 @@ from ragsweep.sweep.running.jobs import Launch, Launcher, launch_batches
 from ragsweep.sweep.running.recording import OutcomeWriter
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
     from ragsweep.sweep.composing.command import Command
     from ragsweep.sweep.racing.sweep_race import SweepRace
 
@@ -205,10 +204,7 @@ class Multirun:
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
         """Launch jobs; a failed job does not stop the others. Returns the first fault, else "its process ended"."""
-
-        def launch_jobs(jobs: Mapping[int, Job], rung: int | None) -> dict[int, JobReturn | Exception]:
-            return launch_batches(launch, jobs, rung, self.command.batch)
-
+        launch_jobs = partial(launch_batches, launch, longest=self.command.batch)
         jobs = {number: self.jobs[number] for number in numbers}
         outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs, None)
         for outcome in outcomes.values():

@@ -209,14 +209,8 @@ def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str,
 
 def _higher(one: Charge, other: Charge) -> Charge:
     """Combine two charges: the larger number of calls, and the larger upper bounds; NaN where either is NaN."""
-    calls, tokens, money = (
-        math.nan if math.isnan(sum(pair)) else max(pair)
-        for pair in (
-            (one.calls, other.calls),
-            (one.most_tokens, other.most_tokens),
-            (one.most_money, other.most_money),
-        )
-    )
+    pairs = (one.calls, other.calls), (one.most_tokens, other.most_tokens), (one.most_money, other.most_money)
+    calls, tokens, money = (math.nan if math.isnan(sum(pair)) else max(pair) for pair in pairs)
     return Charge(calls, tokens, money, True, tokens, money)
 
 
