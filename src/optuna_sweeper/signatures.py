@@ -46,10 +46,7 @@ class SearchComposer(NamedTuple):
     loader: ConfigLoader
     title: str  # title of its studies
     config: Callable[[], DictConfig]  # config of the command, for a user-defined search space
-    faults: tuple[type[Exception], ...] = (
-        HydraException,
-        OmegaConfBaseException,
-    )  # of a config that cannot be composed
+    faults: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException)  # of configs that cannot be composed
 
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:

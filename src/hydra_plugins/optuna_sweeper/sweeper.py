@@ -53,9 +53,7 @@ class OptunaSweeperConf:
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
     default: bool = True  # whether the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides to try next
-    subject: str | None = (
-        None  # identity of what is measured; a study is continued only with the same one; null: the fixed overrides
-    )
+    subject: str | None = None  # identity of what is measured, equal if a study is continued; null: fixed overrides
     race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
     plots: bool = True  # Optuna's plots at the end: take a few seconds with a dozen parameters
     objectives: Any = None  # names of the objectives in plots

@@ -32,7 +32,7 @@ from ragsweep.sweep.composing.settings import (
 )
 from ragsweep.sweep.concluding.recorded_runs import find_recorded
 from ragsweep.sweep.racing.betting import WHERE
-from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
+from ragsweep.sweep.running.sweep_race import SweepRace, prepare_race
 from ragsweep.sweep.searching.search_plan import bound_search
 
 if TYPE_CHECKING:

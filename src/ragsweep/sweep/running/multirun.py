@@ -16,7 +16,7 @@ from optuna_sweeper.race_loop import exception_of, run_race
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import Failure
 from ragsweep.records.claims import COMMAND, CONFIG, Claim, ClaimKey
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.report.naming import number_configs
@@ -30,7 +30,7 @@ from ragsweep.sweep.running.recording import OutcomeWriter
 
 if TYPE_CHECKING:
     from ragsweep.sweep.composing.command import Command
-    from ragsweep.sweep.racing.sweep_race import SweepRace
+    from ragsweep.sweep.running.sweep_race import SweepRace
 
 
 DECIDING = [
@@ -151,7 +151,7 @@ class Multirun:
         """Run an opened sweep's jobs; return an interruption instead of raising it, to conclude the sweep first."""
         self.context.sweep = sweep
         if self.race:
-            self.race.records = LedgerRace(self.context)
+            self.race.context = self.context
         why = ""
         try:
             try:
@@ -239,28 +239,3 @@ def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Fai
     """Return the failure of a job without a record; ``numbered`` adds its number to the name, as in summaries."""
     name = sweep.names[number]
     return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)
-
-
-@dataclass(frozen=True)
-class LedgerRace:
-    """The records of a race in the ledger, and its lines of progress."""
-
-    context: RunContext
-
-    def results(self) -> dict[int, Result]:
-        """Read the latest result of each config that has one, by job number."""
-        assert self.context.sweep
-        records = self.context.ledger.raced(self.context.sweep.id)
-        return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
-
-    def drop(self, job: int, result: Result) -> None:
-        """Record the scores of a dropped config."""
-        OutcomeWriter(self.context, job).keep_dropped(result)
-
-    def end(self) -> None:
-        """Free the storage of earlier rungs."""
-        self.context.ledger.drop_unused()
-
-    def report(self, text: str) -> None:
-        """Print a line of progress."""
-        self.context.terminal.line("race", text)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,20 +176,18 @@ class Search(Multirun):
         composed = trial_composer(command, study_title(sweep), lambda: OmegaConf.create(dict(self.values)))
 
         def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
-            return launch([self._job(trial, rung) for trial in trials])
+            jobs = []
+            for trial in trials:  # the config of a retry is composed here, as the trial does not contain it
+                config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
+                jobs.append(Job(config, "", trial.overrides, trial.job, searching=True, rung=rung))
+            return launch(jobs)
 
-        run_search(settings, command.task, launch_trials, composed, folder, partial(self._attributes, sweep.id))
+        def attributes(job: int) -> dict[str, str]:
+            run = self.ledger.job_run(sweep.id, job)
+            return {"mlflow_run_id": run} if run else {}
+
+        run_search(settings, command.task, launch_trials, composed, folder, attributes)
         return ""
-
-    def _job(self, trial: Evaluation, rung: int | None) -> Job:
-        """Make the job of a trial; the config of a retry is composed here, as the trial does not contain it."""
-        command, lines = self.command, trial.overrides
-        config = trial.config or compose(command.composer, [*command.fixed, *lines])
-        return Job(config, "", lines, trial.job, searching=True, rung=rung)
-
-    def _attributes(self, sweep: str, job: int) -> dict[str, str]:
-        run = self.ledger.job_run(sweep, job)
-        return {"mlflow_run_id": run} if run else {}
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
         """Record the failed trials that have no record, because their process died or their config did not compose."""

@@ -15,10 +15,11 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, ordered
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import OutcomeWriter
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace
-    from ragsweep.sweep.running.multirun import LedgerRace
 
 FREE = "no llm or judge is called per question: a race would save nothing, so all configs are run in full"
 
@@ -45,7 +46,7 @@ class SweepRace:
     rule: Betting
     block: int
     has_cost: bool  # a question needs a route, an answer or a verdict
-    records: LedgerRace = field(init=False, repr=False, compare=False)  # set when the sweep runs
+    context: RunContext = field(init=False, repr=False, compare=False)  # set when the sweep runs
 
     key = RUNG
 
@@ -55,9 +56,9 @@ class SweepRace:
         The rung covers all questions if a race would save nothing, or if fewer than two configs can be compared.
         """
         if not self.has_cost:
-            self.records.report(FREE)
+            self.context.terminal.line("race", FREE)
             return Rung(None)
-        known = self.records.results()
+        known = self._results()
         dropped = tuple(job for job in jobs if job in known and known[job].run.state == DROPPED)
         alive = [job for job in jobs if job not in dropped]
         reached = [
@@ -74,7 +75,7 @@ class SweepRace:
         ``until``: the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed this
         rung.
         """
-        count, known = self.plan.count(until), self.records.results()
+        count, known = self.plan.count(until), self._results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
         racing = {job for job in returned if job in known and known[job].run.state == RACING}
         deficits = self.rule.decide(scores, self.plan.clusters).deficit
@@ -82,17 +83,26 @@ class SweepRace:
         for job, deficit in dropped.items():
             run = known[job].run
             facts = {**run.race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
-            self.records.drop(job, replace(known[job], run=replace(run, state=DROPPED, race=facts)))
+            scored = replace(known[job], run=replace(run, state=DROPPED, race=facts))
+            OutcomeWriter(self.context, job).keep_dropped(scored)
         rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
         total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
-        self.records.report(f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}")
+        text = f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}"
+        self.context.terminal.line("race", text)
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """Free the storage of earlier rungs; print a line if the race has dropped no config."""
-        self.records.end()
-        if self.has_cost and all(result.run.state != DROPPED for result in self.records.results().values()):
-            self.records.report(f"no config was dropped, so the race saved no questions; {self.rule.guarantee}")
+        self.context.ledger.drop_unused()
+        if self.has_cost and all(result.run.state != DROPPED for result in self._results().values()):
+            text = f"no config was dropped, so the race saved no questions; {self.rule.guarantee}"
+            self.context.terminal.line("race", text)
+
+    def _results(self) -> dict[int, Result]:
+        """Read the latest result of each config that has one, by job number."""
+        assert self.context.sweep
+        records = self.context.ledger.raced(self.context.sweep.id)
+        return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
     def _scores(self, result: Result, count: int) -> list[float]:
         """Return a config's weighted scores of the first ``count`` questions, or of as many as it has completed."""
