@@ -71,15 +71,15 @@ for _name, _arguments in SAMPLERS.items():
 class OptunaSweeper(Sweeper):
     """The sweeper that searches with Optuna. Its settings are those of ``OptunaSweeperConf``."""
 
-    def __init__(self, **settings: Any) -> None:
+    config: DictConfig
+    task: Any
+    launcher: Launcher
+    hydra_context: HydraContext
 
+    def __init__(self, **settings: Any) -> None:
         from optuna_sweeper.settings import SearchSettings
 
         self.settings = SearchSettings.read(settings)
-        self.config: DictConfig | None = None
-        self.task: Any = None
-        self.launcher: Launcher | None = None
-        self.hydra_context: HydraContext | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Store Hydra's arguments, and create the launcher."""
@@ -96,9 +96,6 @@ class OptunaSweeper(Sweeper):
         from optuna_sweeper.loop import run_search
         from optuna_sweeper.signatures import SearchComposer
 
-        assert self.config is not None
-        assert self.hydra_context is not None
-        assert self.launcher is not None
         if hasattr(self.task, "drive"):
             self.task.drive(self.launcher.launch, self.config)
             return []
@@ -110,7 +107,6 @@ class OptunaSweeper(Sweeper):
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
         """Launch trials by their overrides, to which a race adds the end of the rung."""
-        assert self.launcher is not None
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []
         return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

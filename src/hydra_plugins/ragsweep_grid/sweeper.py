@@ -38,6 +38,11 @@ class GridSweeper(Sweeper):
     sweeper only provides Hydra's launcher.
     """
 
+    task: Any
+    loader: ConfigLoader
+    config: DictConfig
+    launcher: Launcher
+
     def __init__(
         self, max_batch_size: int | None = None, params: Any = None, cases: Any = None, race: Any = None
     ) -> None:
@@ -45,10 +50,6 @@ class GridSweeper(Sweeper):
             raise HydraException(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {max_batch_size}")
         self.max_batch_size = max_batch_size
         self.params, self.cases = _plain(params), _plain(cases)
-        self.task: Any = None
-        self.loader: ConfigLoader | None = None
-        self.config: DictConfig | None = None
-        self.launcher: Launcher | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Store Hydra's arguments, and create the launcher."""
@@ -64,9 +65,6 @@ class GridSweeper(Sweeper):
         """
         from ragsweep.sweep.composing.expansion import expand
 
-        assert self.config is not None
-        assert self.launcher is not None
-        assert self.loader is not None
         if hasattr(self.task, "drive"):
             self.task.drive(self.launcher.launch, self.config)
             return []

@@ -10,7 +10,7 @@ from optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
-from ragsweep.core.types import Metric, weights_of
+from ragsweep.core.types import weights_of
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
@@ -24,25 +24,14 @@ if TYPE_CHECKING:
 FREE = "no llm or judge is called per question: a race would save nothing, so all configs are run in full"
 
 
-@dataclass(frozen=True)
-class RacePlan:
-    """The questions of a race in race order, with their clusters and weights, and the metric of the race."""
-
-    questions: tuple[str, ...]  # ids
-    clusters: tuple[str, ...]  # of each question
-    metric: Metric
-    weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty if all are equal
-
-    def count(self, until: int) -> int:
-        """Return ``until`` rounded up to whole clusters: the number of questions of a rung."""
-        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
-
-
 @dataclass
 class SweepRace:
     """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
 
-    plan: RacePlan
+    questions: tuple[str, ...]  # ids, in race order
+    clusters: tuple[str, ...]  # of each question
+    weights: tuple[float, ...]  # of the questions, with a mean of 1; empty if all are equal
+    metric: str  # the objective
     rule: Betting
     block: int
     has_cost: bool  # a question needs a route, an answer or a verdict
@@ -75,10 +64,10 @@ class SweepRace:
         ``until``: the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed this
         rung.
         """
-        count, known = self.plan.count(until), self._results()
+        count, known = self._count(until), self._results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
         racing = {job for job in returned if job in known and known[job].run.state == RACING}
-        deficits = self.rule.decide(scores, self.plan.clusters).deficit
+        deficits = self.rule.decide(scores, self.clusters).deficit
         dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
         for job, deficit in dropped.items():
             run = known[job].run
@@ -86,7 +75,7 @@ class SweepRace:
             scored = replace(known[job], run=replace(run, state=DROPPED, race=facts))
             OutcomeWriter(self.context, job).keep_dropped(scored)
         rivals = [job for job, result in known.items() if job not in dropped and result.run.state in (RACING, COMPLETE)]
-        total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
+        total, gone = len(self.questions), f", {len(dropped)} dropped" if dropped else ""
         text = f"{count:,} of {total:,} questions · {counted(len(returned), 'config')}{gone}"
         self.context.terminal.line("race", text)
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
@@ -106,17 +95,21 @@ class SweepRace:
 
     def _scores(self, result: Result, count: int) -> list[float]:
         """Return a config's weighted scores of the first ``count`` questions, or of as many as it has completed."""
-        known = dict(zip(result.questions["question_id"], result.questions[self.plan.metric.name], strict=True))
+        known = dict(zip(result.questions["question_id"], result.questions[self.metric], strict=True))
         count = count if result.run.state == COMPLETE else min(count, len(known))
-        scores = [float(known[question]) for question in self.plan.questions[:count]]
-        if not self.plan.weights:
+        scores = [float(known[question]) for question in self.questions[:count]]
+        if not self.weights:
             return scores
-        return [score * weight for score, weight in zip(scores, self.plan.weights, strict=False)]
+        return [score * weight for score, weight in zip(scores, self.weights, strict=False)]
+
+    def _count(self, until: int) -> int:
+        """Return ``until`` rounded up to whole clusters: the number of questions of a rung."""
+        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
     def _next(self, count: int) -> int | None:
         """Return the end of the next rung; None for all questions."""
-        until = self.plan.count(count + self.block)
-        return until if until < len(self.plan.questions) else None
+        until = self._count(count + self.block)
+        return until if until < len(self.questions) else None
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
@@ -153,6 +146,7 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     in_order = [questions[n] for n in order.positions]
     weights = weights_of(in_order) or ()
     relative = tuple(weight * len(weights) / sum(weights) for weight in weights)
-    plan = RacePlan(tuple(question.id for question in in_order), order.clusters, metric, relative)
+    ids = tuple(question.id for question in in_order)
+    rule = settings.betting(metric, max(relative, default=1.0))
     has_cost = any(experiment.graph.asked for experiment in experiments)
-    return SweepRace(plan, settings.betting(metric, max(relative, default=1.0)), settings.block, has_cost)
+    return SweepRace(ids, order.clusters, relative, name, rule, settings.block, has_cost)
