@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from ragsweep.commands.compare import compare
+from ragsweep.commands.pair_page import confusion
 from ragsweep.commands.pair_report import PairReport
 from ragsweep.core.results import TargetResult
-from ragsweep.report.page import pair_charts
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
@@ -117,6 +117,6 @@ def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:
 
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:
     counts = Counter({("tls", "tls"): 3, ("tls", ""): 1, ("", "acl"): 2})
-    [trace] = pair_charts.confusion(counts)["data"]
+    [trace] = confusion(counts)["data"]
     assert trace["x"] == trace["y"] == ["acl", "tls", "(none)"]
     assert trace["z"] == [[0, 0, 0], [0, 3, 1], [2, 0, 0]]

@@ -1,7 +1,9 @@
-"""The page of two configs, and the files next to it."""
+"""The page of two configs with its charts, and the files next to it."""
 
 import math
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,26 @@ import numpy as np
 from ragsweep.commands.pair_report import FORMAT, GENERATE, PairReport, stage_means
 from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
-from ragsweep.core.results import Summary, TargetResult
+from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Table
-from ragsweep.report.numbers import NOT_MEASURED, amount, chance, number, with_interval
-from ragsweep.report.page import charts, pair_charts
+from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, number, with_interval
+from ragsweep.report.page import charts
+from ragsweep.report.page.figures import (
+    ACCENT,
+    DOTTED,
+    INK,
+    MUTED,
+    SURFACE,
+    TOP_DOWN,
+    Figure,
+    as_list,
+    finite,
+    interval_bars,
+    lines,
+    literal,
+    with_unit,
+)
 from ragsweep.report.tables import Row, to_json
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.gate import Check
@@ -43,10 +60,9 @@ def pair_document(report: PairReport) -> Document:
 def write_report(report: PairReport, folder: Path) -> None:
     """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl``; raises InputError on failure."""
     cases = "".join(to_json(case, indent=None) + "\n" for case in report.cases())
-    record = to_json(report.record()).encode()
     contents = {
         PAGE: as_html(pair_document(report), Secrets()),
-        "comparison.json": record,
+        "comparison.json": to_json(report.record()).encode(),
         "cases.jsonl": cases.encode("utf-8", "replace"),
     }
     try:
@@ -61,13 +77,8 @@ def _found(report: PairReport) -> Iterator[Block]:
     rows = []
     for row in report.rows:
         unit = row["unit"]
-        ends = [
-            f"{amount(row[f'{kind}_low'], unit)} to {amount(row[f'{kind}_high'], unit)}"
-            for kind in ("student", "bootstrap")
-        ]
-        ours = NOT_MEASURED
-        if row["ratio"] is None:
-            ours = f"{amount(row['low'], unit)} to {amount(row['high'], unit)}"
+        ends = [_range(row, kind, unit) for kind in ("student_", "bootstrap_")]
+        ours = NOT_MEASURED if row["ratio"] is not None else _range(row, "", unit)
         means = [amount(row[name], unit) for name in ("baseline", "candidate", "difference")]
         rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, row["verdict"]])
     names = (">baseline", ">candidate", ">difference")
@@ -77,6 +88,10 @@ def _found(report: PairReport) -> Iterator[Block]:
     yield Table(header, rows, compared + " ".join(_INTERVALS.split()), "Metrics")
 
 
+def _range(row: Row, kind: str, unit: str) -> str:
+    return f"{amount(row[f'{kind}low'], unit)} to {amount(row[f'{kind}high'], unit)}"
+
+
 def _targets(report: PairReport) -> Iterator[Block]:
     sides = [{target.metric: target for target in result.summaries.targets} for result in report.results]
     tested = {(metric, kind): check for metric, kind, check in report.improvements}
@@ -84,7 +99,7 @@ def _targets(report: PairReport) -> Iterator[Block]:
     rows = []
     for metric in dict.fromkeys([*sides[0], *sides[1]]):
         gains = (_improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal"))
-        rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))), *gains])
+        rows.append([metric, *(text for side in sides for text in _target(side.get(metric))), *gains])
     sides_of = ("baseline", "candidate", "improvement")
     header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
     note = "An improvement is shown if its interval lies above the target, not reached if it lies below, and open if it"
@@ -112,7 +127,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
     for row in report.rows:
         share = all(abs(row[side]) <= 1 for side in ("baseline", "candidate"))
         by_unit.setdefault(row["unit"] or ("shares" if share else "counts"), []).append(row["metric"])
-    options = [{"label": unit, "figure": pair_charts.bars(report.results, names)} for unit, names in by_unit.items()]
+    options = [{"label": unit, "figure": bars(report.results, names)} for unit, names in by_unit.items()]
     yield Charts(options, "Means with their 95 % intervals.", "Means")
     quality = _quality(report)
     boxes = [
@@ -121,11 +136,10 @@ def _charts(report: PairReport) -> Iterator[Block]:
     if boxes:
         yield Charts(boxes, "The middle half of the questions in a box, the mean as a dotted line.", "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
-        figure = pair_charts.time_against(report.results, quality, report.milliseconds)
+        figure = time_against(report.results, quality, report.milliseconds)
         yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")
     if report.confusions:
-        figures = {name: pair_charts.confusion(counts) for name, counts in report.confusions.items()}
-        options = [{"label": name, "figure": figure} for name, figure in figures.items()]
+        options = [{"label": name, "figure": confusion(counts)} for name, counts in report.confusions.items()]
         yield Charts(options, "Expected kinds by predicted kinds.", "Kinds of findings")
 
 
@@ -140,7 +154,10 @@ def _slices(report: PairReport) -> Iterator[Block]:
     rows = []
     for part in report.slices:
         first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
-        rows.append([*first, str(part["questions"]), _part_interval(part), *last])
+        difference = with_interval(part["difference"], part["low"], part["high"], part["unit"])
+        if part["ratio"] is not None:
+            difference = f"x {part['ratio']:.2f}"
+        rows.append([*first, str(part["questions"]), difference, *last])
     if rows:
         header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
         yield Table(header, rows, "Corrected for the number of slices (Holm).")
@@ -157,7 +174,7 @@ def _history(report: PairReport) -> Iterator[Block]:
         if all(name in by_name for name in names):
             runs.append((sweep.created, [by_name[name] for name in names]))
     if len(runs) > 1:
-        figure = pair_charts.over_time(metric, [result.name for result in report.results], runs)
+        figure = over_time(metric, [result.name for result in report.results], runs)
         yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")
 
 
@@ -178,7 +195,86 @@ def _improvement(check: Check | None, higher_is_better: bool) -> str:
     return f"{_DECIDED[found.decision]}: {number(gain)} of {check.condition.written_size}"
 
 
-def _part_interval(part: Row) -> str:
-    if part["ratio"] is not None:
-        return f"x {part['ratio']:.2f}"
-    return with_interval(part["difference"], part["low"], part["high"], part["unit"])
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+NONE = "(none)"
+"""The kind of a missing counterpart: nothing expected, or nothing found."""
+
+COLOURS = (MUTED, ACCENT)
+
+
+def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
+    """Plot the means of metrics that share a unit, with their intervals, two bars per metric."""
+    traces: list[Figure] = []
+    for result, colour in zip(pair, COLOURS, strict=True):
+        found = [result.summaries.metrics[name] for name in metrics]
+        intervals = interval_bars(found, INK) | {"thickness": 1.5, "width": 4}
+        traces.append(
+            {
+                "type": "bar",
+                "name": literal(result.name),
+                "x": [literal(name) for name in metrics],
+                "y": [finite(one.value) for one in found],
+                "marker": {"color": colour},
+                "error_y": intervals,
+                "hovertext": [lines(result.name, f"{one.name} {cell(one)}") for one in found],
+                "hoverinfo": "text",
+            }
+        )
+    layout: Figure = {"barmode": "group", "showlegend": True, "xaxis": {"type": "category"}, "height": 380}
+    return {"data": traces, "layout": layout | {"yaxis": {"rangemode": "tozero"}}}
+
+
+def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
+    """Plot each question by response time and score; ``milliseconds`` has a list of times for each config."""
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": literal(result.name),
+            "x": as_list(np.array(times)),
+            "y": as_list(np.array(result.questions[metric], dtype=np.float64)),
+            "marker": {"color": colour, "size": 7, "opacity": 0.7},
+            "hovertext": [lines(result.name, str(name)) for name in result.questions["question_id"]],
+            "hoverinfo": "text",
+        }
+        for result, times, colour in zip(pair, milliseconds, COLOURS, strict=True)
+    ]
+    title = literal(with_unit(metric, pair[0].summaries.metrics[metric].unit))
+    layout = {"xaxis": {"title": {"text": "response time, ms"}}, "yaxis": {"title": {"text": title}}, "height": 400}
+    return {"data": traces, "layout": {"showlegend": True, **layout}}
+
+
+def confusion(counts: Counter[tuple[str, str]]) -> Figure:
+    """Plot the confusion matrix of (expected, found) kinds; the kind "" is a missing counterpart (see `NONE`)."""
+    kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
+    names = [literal(kind or NONE) for kind in kinds]
+    rows = [[counts[expected, found] for found in kinds] for expected in kinds]
+    trace: Figure = {"type": "heatmap", "x": names, "y": names, "z": rows, "showscale": False, "xgap": 2, "ygap": 2}
+    trace |= {"colorscale": [[0, SURFACE], [1, ACCENT]], "hoverinfo": "skip", "texttemplate": "%{text}"}
+    trace["text"] = [[str(count) if count else "" for count in row] for row in rows]
+    layout = {
+        "xaxis": {"side": "top", "type": "category", "title": {"text": "found"}},
+        "yaxis": {**TOP_DOWN, "title": {"text": "expected"}},
+        "height": 160 + 34 * len(kinds),
+    }
+    return {"data": [trace], "layout": layout}
+
+
+def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Sequence[Summary]]]) -> Figure:
+    """Plot a metric of both configs over time; each run has a time (in seconds since the epoch) and two summaries."""
+    days = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) for when, _ in runs]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": literal(name),
+            "x": days,
+            "y": [finite(found[n].value) for _, found in runs],
+            "marker": {"color": colour, "size": 8},
+            "line": DOTTED | {"color": colour},
+        }
+        for n, (name, colour) in enumerate(zip(names, COLOURS, strict=True))
+    ]
+    title = {"title": {"text": literal(metric)}}
+    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"type": "date"}, "yaxis": title, "height": 300}}
