@@ -1,14 +1,13 @@
 """``ragsweep list``: the sweeps and single runs of a ledger, or all configs of one sweep."""
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, Failure, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
-from ragsweep.report.numbers import number
+from ragsweep.report.numbers import moment, number
 from ragsweep.report.sweep_document import failure_lines, heading
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import headline
@@ -68,7 +67,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
         questions = f"{results[0].run.dataset.questions:,}" if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
-        named = [reference(sweep), _named(names, sweep.id), _when(sweep.created), sweep_title(sweep)]
+        named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
         yield sweep.created, [*named, configs, questions, _best(records), sweep.status.lower()]
 
 
@@ -83,7 +82,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
             questions, value = f"{outcome.run.dataset.questions:,}", _value(outcome)
             status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
         name = _named(names, f"record {record.id}")
-        yield started, [(record.run or "-")[:8], name, _when(started), outcome.name, "1", questions, value, status]
+        yield started, [(record.run or "-")[:8], name, moment(started), outcome.name, "1", questions, value, status]
 
 
 def _named(names: Mapping[str, str], target: str) -> str:
@@ -102,7 +101,3 @@ def _value(result: Result) -> str:
     metrics = [name for name in objectives(result.run.config) if name in result.summaries.metrics]
     summary = result.summaries.metrics[metrics[0]] if metrics else None
     return f"{summary.name} {number(summary.value, summary.unit)}" if summary and math.isfinite(summary.value) else ""
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

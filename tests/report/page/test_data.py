@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.page.curves import curve_of_best, effects
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
-from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights
+from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, curve_of_best, effects
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
 from ragsweep.stats.compare_configs import compare_configs

@@ -9,7 +9,7 @@ from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import read_numbers, short, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
-from ragsweep.report.page.curves import groups_over
+from ragsweep.report.page.effect_charts import groups_over
 from ragsweep.report.page.figures import (
     ACCENT,
     INK,

@@ -1,7 +1,6 @@
 """The document of a sweep's page: texts, tables, charts and questions."""
 
 import math
-import time
 from collections.abc import Iterator
 from itertools import chain, starmap
 
@@ -20,7 +19,7 @@ from ragsweep.report.document import (
     notes,
 )
 from ragsweep.report.naming import varying_keys
-from ragsweep.report.numbers import cell
+from ragsweep.report.numbers import cell, moment
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.details import histogram_items
@@ -81,7 +80,7 @@ def _asked(view: PageView) -> Iterator[Block]:
     facts += [("Search", f"{view.report.sampler}, {len(view.report.results):,} configs")] if view.report.sampler else []
     started = min(one.run.started for one in view.results)
     if started:
-        facts.append(("Run", _when(started)))
+        facts.append(("Run", moment(started)))
     yield lines(starmap(Statement, facts))
 
 
@@ -205,7 +204,7 @@ def _history(view: PageView) -> Iterator[Block]:
     yield Charts([{"label": "", "figure": charts.history(past, view.metric)}], note)
     header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]
     rows = [
-        [one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
+        [one.reference, moment(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
         for one in past[::-1]
     ]
     yield Table(header, rows)
@@ -222,7 +221,3 @@ def _details(view: PageView) -> Iterator[Block]:
         yield Table(["config", "why"], list(view.compared.left_out), "", "Not compared")
     yield from details.latency(view.chosen)
     yield from details.environment(view.results)
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

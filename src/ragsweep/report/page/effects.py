@@ -9,8 +9,7 @@ from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, effect_charts
-from ragsweep.report.page.curves import curve_of_best, effects, swept_within
-from ragsweep.report.page.effect_charts import Cloud, ParameterMeans
+from ragsweep.report.page.effect_charts import Cloud, ParameterMeans, curve_of_best, effects, swept_within
 from ragsweep.report.page.view import PageView
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
