@@ -7,10 +7,10 @@ from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_docume
 from ragsweep.core.results import COMPLETE, Failure, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
-from ragsweep.report.numbers import moment, number
+from ragsweep.report.numbers import number
 from ragsweep.report.sweep_document import failure_lines, heading
 from ragsweep.report.sweep_table import sweep_table
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import headline, moment
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger

@@ -11,9 +11,10 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Statement, Table, lines
-from ragsweep.report.numbers import cell, moment, spelled
+from ragsweep.report.numbers import cell, spelled
 from ragsweep.report.page import charts
 from ragsweep.report.sweep_report import RecordedSweep
+from ragsweep.report.tables import moment
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.comparable import factors
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title

@@ -65,9 +65,7 @@ def _config_document(
         Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result.summaries, names))),
     ]
     parts = [first]
-    for label in result.summaries.groups:
-        slices = label_table(result, label, metrics)
-        parts.append([Table(slices.header, slices.rows)])
+    parts += [[label_table(result, label, metrics)] for label in result.summaries.groups]
     parts += [losses] if (losses := list(_losses(result))) else []
     parts[-1] += [*details([result], headline([result])), remedies([result])]
     return Document(result.name, [Section(blocks) for blocks in parts])

@@ -33,14 +33,12 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
         against = f"its effect compared with {rounded(base.name)}{note if always else ''}"
         yield Statement("context", f"{against}; a question counts as solved if {success}", rule._asdict())
         yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
-    if len(pairs) > MOST_LINES:
-        hidden = len(pairs) - MOST_LINES
+    if (hidden := len(pairs) - MOST_LINES) > 0:
         text = f"and {counted(hidden, 'more config')} with no larger gain; see quadrants.csv"
         yield Statement("", text, {"hidden": hidden})
 
 
 def _effect(pair: ContextPair) -> str:
-    """Describe the effect of context on one config."""
     effect = pair.effect
     counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
     left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
@@ -78,10 +76,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield how many questions led to a search: of those that need the corpus, and of the others.
-
-    Yields nothing if every question needs the corpus, or if it is unknown which questions led to a search.
-    """
+    """Yield how many questions led to a search: that need the corpus, and of the others; nothing if unknown."""
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return

@@ -122,17 +122,12 @@ def differences_csv(verdict: SweepComparison) -> bytes:
         ]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences, verdict.means))
     ]
-    rows += [
-        [*row, "", "", "", *_ratios(found, n, found.ratios)]
-        for metric, (matrix, found) in verdict.others.items()
-        for n, row in enumerate(_rows(matrix, found, _means(verdict, metric)))
-    ]
+    for metric, (matrix, found) in verdict.others.items():
+        corrected = verdict.corrections.get(metric)
+        means = matrix.values.mean(axis=1) if corrected is None else corrected.means
+        for n, row in enumerate(_rows(matrix, found, means)):
+            rows.append([*row, "", "", "", *_ratios(found, n, found.ratios)])
     return csv_table([*DIFFERENCES, *SET, *RATIOS], rows)
-
-
-def _means(verdict: SweepComparison, metric: str) -> np.ndarray:
-    corrected = verdict.corrections.get(metric)
-    return verdict.others[metric][0].values.mean(axis=1) if corrected is None else corrected.means
 
 
 def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[list[Any]]:
@@ -157,20 +152,16 @@ def _interval(found: Differences | Slice, n: int) -> list[float]:
 
 def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> Document:
     """Build the document of a comparison: the conclusions, and a table of the best configs."""
-    order = np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]
-    p_values = verdict.differences.randomisation_holm
-    rows = [
-        [
-            verdict.matrix.configs[row],
-            f"{verdict.means[row]:.4g}",
-            "" if row == verdict.reference else change(verdict, row),
-            "reference" if row == verdict.reference else verdict_word(verdict, row),
-            _probability(verdict, row),
-            "" if row == verdict.reference else chance(float(p_values[row])).removeprefix("p "),
-            "yes" if verdict.may_be_best[row] else "no",
-        ]
-        for row in order
-    ]
+    rows = []
+    for row in np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]:
+        compared = ["", "reference", NOT_MEASURED, ""]
+        if row != verdict.reference:
+            probability = verdict.verdicts[row].probability
+            better = NOT_MEASURED if math.isnan(probability) else percent(probability)
+            p = chance(float(verdict.differences.randomisation_holm[row])).removeprefix("p ")
+            compared = [change(verdict, row), verdict_word(verdict, row), better, p]
+        may_be_best = "yes" if verdict.may_be_best[row] else "no"
+        rows.append([verdict.matrix.configs[row], f"{verdict.means[row]:.4g}", *compared, may_be_best])
     ratios, reference = verdict.differences.ratios, verdict.matrix.configs[verdict.reference]
     legend = (
         f"{'Ratios to' if ratios else 'Differences from'} {reference}{'' if ratios else ' (positive is better)'}, with"
@@ -185,11 +176,6 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
         Table(("config", "mean", "difference", "verdict", "P(better)", "p", "may be best"), rows),
     ]
     return Document(f"Verdict on {verdict.metric}", [Section(blocks)])
-
-
-def _probability(verdict: SweepComparison, row: int) -> str:
-    found = verdict.verdicts[row].probability
-    return NOT_MEASURED if row == verdict.reference or math.isnan(found) else percent(found)
 
 
 FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")

@@ -36,7 +36,6 @@ def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the choice, its gains over baseline and runner-up, its costs and caveats; or that no config is chosen."""
     choice, audits = verdict.choice, conclusion.audits
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
@@ -66,17 +65,13 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
 
 
 def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield the reason why a metric other than the objective decides; nothing if the objective decides."""
     if why := verdict.skipped.get(verdict.objective):
         text = f"The objective, {verdict.objective}, does not decide: {why}; {verdict.metric} replaces it."
         yield Statement("", text, {"objective": verdict.objective, "metric": verdict.metric})
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield the configs that refuse all answerable questions, and whether they score better than the choice.
-
-    If the choice itself refuses all answerable questions, the only statement is about the choice.
-    """
+    """Yield the configs that refuse all answerable questions; only the choice, if it is one of them."""
     if row in refusing:
         same = ", as all others do" if len(refusing) == len(verdict.results) else ""
         text = f"It refuses all {refusing[row]:,} answerable questions{same}."
@@ -111,7 +106,10 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
-        found, doubt = _expected(verdict, choice.baseline), _doubt(verdict, row)
+        found, doubt = _expected(verdict, choice.baseline), ""
+        if not verdict.is_better:
+            losses = verdict.verdicts[row].is_better
+            doubt = "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
         text = f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
         return Statement("", text, {**data, **vars(choice.baseline)})
     expected = f"{most} expected" if choice.sacrificed is None else "expected"
@@ -131,14 +129,6 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
         return config
     kept = f"Keep {config}, the baseline" if row == verdict.baseline else config
     return f"{kept}: no config is shown to be cheaper"
-
-
-def _doubt(verdict: SweepComparison, row: int) -> str:
-    """Return why the choice is not called better than the baseline; "" if it is."""
-    if verdict.is_better:
-        return ""
-    losses = verdict.verdicts[row].is_better
-    return "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
@@ -205,10 +195,7 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a metric by which the choice is shown to be worse than the reference.
-
-    If the choice is the reference, describe a metric by which another config is shown to be better.
-    """
+    """Describe a metric by which the choice is shown to be worse than the reference or, if it is that, than another."""
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
     who = f"{name(verdict, other)} is shown to be better than the choice"
@@ -219,7 +206,6 @@ def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> State
 
 
 def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> Statement:
-    """Warn that the choice's context is longer than another config's."""
     equal = f"; compare at equal length: {' '.join(found.equal)}" if found.equal else ""
     text = (
         f"Against {name(verdict, other)}, context tokens rise from {number(found.tokens_before, '-')} to"
@@ -230,7 +216,6 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
 
 
 def _leg_alone(found: BetterLeg) -> Statement:
-    """Describe the lead of a single leg over the choice, which is a hybrid."""
     chance = "" if found.shown else "; the difference may be due to chance"
     text = (
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"

@@ -20,22 +20,21 @@ def result_texts(conclusion: SweepConclusion) -> list[str]:
 
 
 def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the result in JSON types: the choice with its figures and its sentences, and the evidence."""
-    sentence, evidence = texts(choice_statements(conclusion)), texts(evidence_statements(conclusion))
-    return {**_choice_facts(conclusion), "sentence": " ".join(sentence), "evidence": evidence}
+    """Return the result in JSON types: the choice with its figures and its sentences, and the evidence.
 
-
-def _choice_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the choice in JSON types, with its figures and gains.
-
-    Without a comparison, only the kind of the conclusion, the choice's name and ``where`` it was decided are known.
+    Without a comparison, only the kind of the conclusion, the choice's name, ``where`` it was decided and the sentences
+    are known.
     """
-    verdict = conclusion.deciding
+    sentence, evidence = texts(choice_statements(conclusion)), texts(evidence_statements(conclusion))
     facts: dict[str, Any] = {"kind": conclusion.kind, "choice": conclusion.chosen, "where": conclusion.where}
-    if not isinstance(verdict, SweepComparison):
-        return facts
+    if isinstance(conclusion.deciding, SweepComparison):
+        facts |= _comparison_facts(conclusion.deciding)
+    return {**facts, "sentence": " ".join(sentence), "evidence": evidence}
+
+
+def _comparison_facts(verdict: SweepComparison) -> dict[str, Any]:
     choice, configs = verdict.choice, verdict.matrix.configs
-    return facts | {
+    return {
         "metric": verdict.metric,
         "baseline": None if verdict.baseline is None else configs[verdict.baseline],
         "reference": configs[verdict.reference],
@@ -66,18 +65,14 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Return the metric and the costs of the choice with their intervals.
-
-    A figure is None if it was not measured, or if there is no choice. A mean corrected by human labels has no interval
-    (NaN).
-    """
+    """Return the metric and the costs of the choice with their intervals; None if not measured, or without a choice."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)
         figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
     if verdict.choice.row is not None and verdict.metric in verdict.corrections:
         corrected = float(verdict.means[verdict.choice.row])
-        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}
+        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}  # it has no interval
     return figures
 
 

@@ -9,7 +9,7 @@ from ragsweep.report.naming import short
 from ragsweep.report.numbers import change_with_interval, number
 from ragsweep.report.verdict import MOST_NAMED, change, name, pair_words
 from ragsweep.stats.comparison import SweepComparison, best_first
-from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
+from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.estimates import Concentration, Differences
 from ragsweep.stats.inference.matrix import SOURCE
 from ragsweep.stats.verdict import (
@@ -48,7 +48,11 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     data: dict[str, Any] = {kind: [verdict.matrix.configs[row] for row in rows] for kind, rows in by_kind.items()}
     against = name(verdict, verdict.reference)
     yield Statement("", f"{verdict.metric}{less} against {against}: {'; '.join(parts)}.", data)
-    yield from _needed(verdict, conclusion.evidence)
+    if conclusion.evidence.over is not None and (needed := conclusion.evidence.needed):
+        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
+        over = name(verdict, conclusion.evidence.over)
+        text = f"Showing a lead as large as that over {over} takes about {rounded:,} questions."
+        yield Statement("", text, {"questions": rounded})
     losses, chosen = verdict.choice.losses, verdict.choice.row
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:
         text = (
@@ -84,19 +88,9 @@ def _part_change(verdict: SweepComparison, found: Differences, row: int) -> str:
 def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
     shown = [f"{short(verdict.matrix.configs[row])} {change(verdict, row)}" for row in rows[:MOST_NAMED]]
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
-    word = kind
     if kind == EQUAL:
         widest = max((verdict.verdicts[row] for row in rows), key=lambda found: found.within)
         return f"{pair_words(widest, verdict.unit, verdict.differences.ratios)}: {', '.join(shown)}{more}"
     if kind == THE_SAME:
         shown = [short(verdict.matrix.configs[row]) for row in rows[:MOST_NAMED]]
-    return f"{word} {', '.join(shown)}{more}"
-
-
-def _needed(verdict: SweepComparison, evidence: SweepEvidence) -> Iterator[Statement]:
-    """Yield the number of questions that would show the choice's unproven lead; nothing if there is no such number."""
-    if evidence.over is not None and (needed := evidence.needed):
-        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
-        over = name(verdict, evidence.over)
-        text = f"Showing a lead as large as that over {over} takes about {rounded:,} questions."
-        yield Statement("", text, {"questions": rounded})
+    return f"{kind} {', '.join(shown)}{more}"

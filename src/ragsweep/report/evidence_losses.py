@@ -73,10 +73,10 @@ def funnel_sentences(found: Funnel) -> Iterator[str]:
     yield from (_demoted(one) for one in demoting[:MOST])
     if found.phantoms:
         first = found.phantoms[0]
-        number_ = f"{len(found.phantoms):,} irrelevant chunk{'s' if len(found.phantoms) > 1 else ''}"
         yield (
-            f"The reranker puts {number_} first with a score above the {number(first.usual)} that is usual for relevant"
-            f" ones; the highest, {number(first.score)}, for question {first.question}."
+            f"The reranker puts {counted(len(found.phantoms), 'irrelevant chunk')} first with a score above the"
+            f" {number(first.usual)} that is usual for relevant ones; the highest, {number(first.score)}, for question"
+            f" {first.question}."
         )
 
 

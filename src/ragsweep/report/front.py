@@ -40,17 +40,12 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
 def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
     """Return one CSV line per config of the front: its value in each metric, with the 95 % interval."""
     header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
-    rows = [
-        [one.name, *(number for name in metrics for number in _numbers(one.summaries, name))]
-        for one in rank_results(front, metrics[0])
-    ]
+    rows = []
+    for one in rank_results(front, metrics[0]):
+        found = [one.summaries.metrics[name] for name in metrics]
+        rows.append([one.name, *(number for part in found for number in (part.value, part.low, part.high))])
     return csv_table(header, rows)
 
 
 def _values(summaries: Summaries, metrics: Sequence[str]) -> tuple[float, ...]:
     return tuple(summaries.metrics[name].value for name in metrics)
-
-
-def _numbers(summaries: Summaries, name: str) -> tuple[float, float, float]:
-    found = summaries.metrics[name]
-    return found.value, found.low, found.high

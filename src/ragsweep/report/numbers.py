@@ -2,7 +2,6 @@
 
 import math
 import sys
-import time
 
 from ragsweep.core.results import Summary
 
@@ -120,11 +119,6 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds // length:,.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def moment(at: float) -> str:
-    """Format seconds since the epoch as local date and time: 2026-05-01 14:30."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def about(seconds: float | None) -> str:

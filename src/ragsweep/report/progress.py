@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragsweep.core.identity import Node
-from ragsweep.core.interruption import repeating
 from ragsweep.core.plurals import percentage
 from ragsweep.report.numbers import about, duration
 from ragsweep.services.usage import UsageMeter, UsageTotals
-from ragsweep.stages.executor import Executor, Listener
+from ragsweep.stages.executor import Listener
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,39 +164,13 @@ class StageProgress(Lines):
     def _draw(self, stage: _Running) -> None:
         if stage.task is None:
             stage.task = self._bars.add_task(stage.node.stage, total=stage.total, left="", note="")
-        note = " · ".join(part for part in (stage.rate(), self._meter.describe(stage.before)) if part)
+        note = " · ".join(filter(None, (stage.rate(), self._meter.describe(stage.before))))
         self._bars.update(stage.task, completed=stage.done, total=stage.total, left=stage.left(), note=note)
 
     def _print(self, stage: _Running, *facts: str) -> None:
         word, _, what = stage.node.stage.partition("_")
-        text = " · ".join(fact for fact in facts if fact)
-        self.screen.line(
-            word, f"{f'{what}: ' if what else ''}{text}{f' {stage.node.label}' if stage.node.label else ''}"
-        )
-
-
-@contextmanager
-def shown_progress(
-    screen: Screen, executor: Executor, meter: UsageMeter, live: Callable[[Any, Any], str] | None, margin: int
-) -> Iterator[None]:
-    """Show an executor's progress, and the usage of its calls, inside the block; ``margin``: the width of labels."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn(f"[bold]{{task.description:<{margin}}}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=screen.console, transient=True, disable=not screen.bars) as bars:
-        before, shown = executor.listener, StageProgress(screen, bars, meter, live)
-        executor.listener = shown
-        try:
-            with repeating(shown.show, TICK, "ragsweep-progress"):
-                yield
-        finally:
-            executor.listener = before
+        label = f" {stage.node.label}" if stage.node.label else ""
+        self.screen.line(word, f"{f'{what}: ' if what else ''}{' · '.join(filter(None, facts))}{label}")
 
 
 def _rate(speed: float) -> str:

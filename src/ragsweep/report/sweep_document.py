@@ -74,9 +74,8 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     if by:
         metric = found.compared.metric if found.compared else objectives(rows[0].run.config)[0]
-        slices = slice_table(rows, by, metric, [row[0] for row in table.rows], width)
         yield notes(Statement("", f"{metric} by {by}:"))
-        yield Table(slices.header, slices.rows, fitted=True)
+        yield slice_table(rows, by, metric, [row[0] for row in table.rows], width)
 
 
 def description_document(report: SweepReport) -> Document:
@@ -109,32 +108,22 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 def remedies(results: Sequence[Result]) -> Statements:
     """Describe problems of the results or their data, with their remedies."""
-    return paragraphs("FIX", (Statement("", text) for text in _fixes(results)))
-
-
-def _fixes(results: Sequence[Result]) -> Iterator[str]:
-    """Yield problems of a sweep or its data, with their remedies."""
-    for result in results:
-        if result.run.state == PARTIAL:
-            yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
-    for warning in dict.fromkeys(warning for result in results for warning in result.run.warnings):
-        yield f"{warning[:1].upper()}{warning[1:]}."
-    shown = dict.fromkeys(
-        name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")
-    )
-    if shown and (busy := busy_sentence(results, next(iter(shown)))):
-        yield f"{busy}; rerun=true measures it again."
+    texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in results if one.run.state == PARTIAL]
+    warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
+    texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
+    shown = [name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")]
+    if shown and (busy := busy_sentence(results, shown[0])):
+        texts.append(f"{busy}; rerun=true measures it again.")
+    return paragraphs("FIX", (Statement("", text) for text in texts))
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
     """Build the document of a single config: each headline metric with its interval, and by slice if configured."""
-    metrics = Table(
-        [f">{name}" for name in headline], [[cell(result.summaries.metrics.get(name)) for name in headline]]
-    )
+    cells = [cell(result.summaries.metrics.get(name)) for name in headline]
+    metrics = Table([f">{name}" for name in headline], [cells])
     blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]
     if label := result.run.config.get("by"):
-        slices = label_table(result, label, headline)
-        blocks.append(Table(slices.header, slices.rows))
+        blocks.append(label_table(result, label, headline))
     return Document(result.name, [Section([*blocks, *details([result], headline), remedies([result])])])
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
-from ragsweep.report.document import GAP
+from ragsweep.report.document import GAP, Table
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.tables import goodness
+from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
 from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -128,17 +128,11 @@ def sweep_table(
     if is_wide():
         parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     columns = [*first, *parameters, *wanted.values(), *ends]
-    return SweepTable(
-        [one.header for one in columns],
-        [list(row) for row in zip(*(one.cells for one in columns), strict=True)],
-        len(results) - len(shown),
-        tuple(name for name in metrics if name in judged and name not in wanted),
-    )
+    left_out = tuple(name for name in metrics if name in judged and name not in wanted)
+    return SweepTable([one.header for one in columns], _rows(columns), len(results) - len(shown), left_out)
 
 
-def slice_table(
-    results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
-) -> SweepTable:
+def slice_table(results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120) -> Table:
     """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
     ``order``: the configs' numbers, as strings. Intervals are omitted if the table would be wider than ``width``.
@@ -154,27 +148,27 @@ def slice_table(
     )
     values = list(dict.fromkeys(scored))
     parts = [[group.get(value, {}).get(metric) for value in values] for group in groups]
-    counts = [max((one.n_scored for one in row if one), default=0) for row in zip(*parts, strict=True)]
-    first = [Column(label, values), Column(">questions", [f"{count:,}" for count in counts])]
+    sizes = count_scored(shown, label, metric)
+    first = [Column(label, values), Column(">questions", [f"{sizes[value]:,}" for value in values])]
     full, bare = (
         [Column(f">#{one}", list(map(write, part))) for one, part in zip(order, parts, strict=True)]
         for write in (cell, _bare)
     )
     columns = [*first, *(full if _width([*first, *full]) <= width else bare)]
-    return SweepTable(
-        [one.header for one in columns], [list(row) for row in zip(*(one.cells for one in columns), strict=True)], 0
-    )
+    return Table([one.header for one in columns], _rows(columns), fitted=True)
 
 
-def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTable:
+def _rows(columns: Sequence[Column]) -> list[list[str]]:
+    return [list(row) for row in zip(*(one.cells for one in columns), strict=True)]
+
+
+def label_table(result: Result, label: str, metrics: Sequence[str]) -> Table:
     """Make a table of one config by slice: a row per value of a label, a column per metric."""
-    groups = result.summaries.groups.get(label, {})
-    counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
-    rows = [
-        [value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
-        for (value, group), count in zip(groups.items(), counts, strict=True)
-    ]
-    return SweepTable([label, ">questions", *(f">{name}" for name in metrics)], rows, 0)
+    rows = []
+    for value, group in result.summaries.groups.get(label, {}).items():
+        count = max((one.n_total for one in group.values()), default=0)
+        rows.append([value, f"{count:,}", *(cell(group.get(name)) for name in metrics)])
+    return Table([label, ">questions", *(f">{name}" for name in metrics)], rows)
 
 
 def _bare(summary: Summary | None) -> str:
@@ -195,12 +189,9 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
 
 def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column]:
     """Make a column for each parameter that varies within the sweep."""
-    every = all_settings(results)
-    keys = short_keys(varying_keys(every))
-    configs = [every[row] for row in chosen]
-    columns = []
-    for key, name in keys.items():
-        cells = [_cut(config.get(key, "")) for config in configs]
+    every, columns = all_settings(results), []
+    for key, name in short_keys(varying_keys(every)).items():
+        cells = [_cut(every[row].get(key, "")) for row in chosen]
         numeric = all(is_number(text) for text in cells if text)
         columns.append(Column(f">{name}" if numeric else name, cells))
     return columns
@@ -213,9 +204,8 @@ def _ends(shown: Sequence[Result], found: SweepComparison, choice: str | None, n
     for result in shown:
         row = rows.get(result.name)
         if row is None:
-            why = next((one.why for one in found.left_out if one.name == result.name), "not compared")
             differences.append("-")
-            words.append(why)
+            words.append(next((one.why for one in found.left_out if one.name == result.name), "not compared"))
             continue
         is_reference = row == found.reference
         differences.append("" if is_reference else change(found, row))
@@ -226,23 +216,14 @@ def _ends(shown: Sequence[Result], found: SweepComparison, choice: str | None, n
 
 
 def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, narrow: bool, bare: bool) -> Column:
-    """Make the column of a metric; ``narrow``: with a short heading, ``bare``: without intervals."""
-    heading = FAMILY.sub("", name) if narrow else name
-    return Column(
-        f">{heading}", [_bare(one.summaries.metrics.get(name)) for one in shown] if bare else _cells(shown, name, found)
-    )
-
-
-def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
-    """Format a metric for each config: as judged and, if human labels correct it, as corrected."""
-    cells = [cell(result.summaries.metrics.get(metric)) for result in shown]
-    if found is None or metric not in found.corrections:
-        return cells
-    means = dict(zip(found.matrix.configs, found.corrections[metric].means.tolist(), strict=True))
-    corrected = [means.get(result.name, math.nan) for result in shown]
-    return [
-        text if math.isnan(mean) else f"{text} -> {number(mean)}" for text, mean in zip(cells, corrected, strict=True)
-    ]
+    """Make the column of a metric; ``narrow``: with a short heading; ``bare``: without intervals and corrections."""
+    cells = [(_bare if bare else cell)(one.summaries.metrics.get(name)) for one in shown]
+    if found and name in found.corrections and not bare:
+        means = dict(zip(found.matrix.configs, found.corrections[name].means.tolist(), strict=True))
+        corrected = [means.get(result.name, math.nan) for result in shown]
+        pairs = zip(cells, corrected, strict=True)
+        cells = [text if math.isnan(mean) else f"{text} -> {number(mean)}" for text, mean in pairs]
+    return Column(f">{FAMILY.sub('', name) if narrow else name}", cells)
 
 
 def _width(columns: Sequence[Column]) -> int:

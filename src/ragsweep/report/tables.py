@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -53,15 +54,11 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 def headline(results: Sequence[Result]) -> list[str]:
     """List the metrics shown in tables: headline metrics, metrics of answers, judged metrics, and objectives."""
-    names: dict[str, None] = {}
-    for result in results:
-        names.update(dict.fromkeys(result.run.config.get("headline", ())))
-    for result in results:
-        if "answer" in result.questions:
-            names.update(dict.fromkeys(result.run.config.get("answer_headline", ())))
-    for result in results:
-        names.update(dict.fromkeys((*judged_metrics(result), *objectives(result.run.config))))
-    return [name for name in names if any(name in result.summaries.metrics for result in results)]
+    answering = [one for one in results if "answer" in one.questions]
+    names = [name for one in results for name in one.run.config.get("headline", ())]
+    names += [name for one in answering for name in one.run.config.get("answer_headline", ())]
+    names += [name for one in results for name in (*judged_metrics(one), *objectives(one.run.config))]
+    return [name for name in dict.fromkeys(names) if any(name in one.summaries.metrics for one in results)]
 
 
 def partial_note(result: Result) -> str:
@@ -80,6 +77,11 @@ def partial_note(result: Result) -> str:
     fact = f"{worst.name} is known for {share}, less than coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
     return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"
+
+
+def moment(at: float) -> str:
+    """Format seconds since the epoch as local date and time: 2026-05-01 14:30."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def evidence_note(facts: DatasetFacts) -> str:
@@ -126,8 +128,7 @@ def results_json(
         "configs": [_config(result) for result in results],
         "failures": [vars(failure) for failure in failures],
     }
-    text = json.dumps(_strict(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return to_json(document, indent=None).encode("utf-8", "replace")
 
 
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
@@ -135,8 +136,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
     The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
     they are empty if the metric was not measured. The column ``weighted`` describes the weights of the questions; it is
-    absent if no config has weighted questions. A text that a spreadsheet would run as a formula gets an apostrophe in
-    front.
+    absent if no config has weighted questions.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -146,7 +146,8 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     metrics = dict.fromkeys(name for result in results for name in result.summaries.metrics)
     for line, result in zip(lines, results, strict=False):
         for name in metrics:
-            line.update(_columns(name, result.summaries.metrics.get(name)))
+            if summary := result.summaries.metrics.get(name):
+                line.update(_columns(name, summary))
     columns = list(dict.fromkeys(column for line in lines for column in line))
     return csv_table(columns, [[line.get(column, "") for column in columns] for line in lines])
 
@@ -202,9 +203,7 @@ def _line(run: Run | Failure, weights: str, swept: Sequence[str]) -> dict[str, A
     return {**line, **{f"params.{name}": run.parameters.get(name, "") for name in swept}}
 
 
-def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
-    if summary is None:
-        return {}
+def _columns(name: str, summary: Summary) -> dict[str, Any]:
     numbers = {"": summary.value, "_low": summary.low, "_high": summary.high}
     return {
         **{name + suffix: repr(float(value)) if math.isfinite(value) else "" for suffix, value in numbers.items()},

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ragsweep.core.escaping import visible
+from ragsweep.core.interruption import repeating
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Failure, Result, objectives
 from ragsweep.core.secrets import mask_text
+from ragsweep.report import progress
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
-from ragsweep.report.progress import UNITS, shown_progress
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
@@ -81,7 +82,7 @@ class Terminal:
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} in all {count.distinct:>6} distinct {count.stored:>6} stored"
-            rows = f"   at most {count.rows:,} {UNITS.get(stage, 'questions')}" if count.rows else ""
+            rows = f"   at most {count.rows:,} {progress.UNITS.get(stage, 'questions')}" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
@@ -93,8 +94,23 @@ class Terminal:
 
         ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
         """
-        with shown_progress(self, executor, meter, live, _MARGIN - 1):
-            yield
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (
+            TextColumn(f"[bold]{{task.description:<{_MARGIN - 1}}}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as bars:
+            before, shown = executor.listener, progress.StageProgress(self, bars, meter, live)
+            executor.listener = shown
+            try:
+                with repeating(shown.show, progress.TICK, "ragsweep-progress"):
+                    yield
+            finally:
+                executor.listener = before
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a successful job with its objective, else a headline metric; ``number`` counts from 0."""
@@ -162,11 +178,6 @@ class Terminal:
         for row in rows:
             table.add_row(*map(Text, row))
         self.console.print(table, width=width)
-
-    def lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print pairs of a label and a text, wrapped."""
-        for label, text in lines:
-            self.block(label, [text])
 
     def aligned(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows without a header or a label, each column as wide as its widest text."""

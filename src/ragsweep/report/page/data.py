@@ -19,7 +19,7 @@ from ragsweep.report.document import (
     notes,
 )
 from ragsweep.report.naming import varying_keys
-from ragsweep.report.numbers import cell, moment
+from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.details import histogram_items
@@ -31,7 +31,7 @@ from ragsweep.report.page.view import PageView
 from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
-from ragsweep.report.tables import evidence_note
+from ragsweep.report.tables import evidence_note, moment
 
 FORMAT = "ragsweep.report/1"
 MOST_SLICED = 20

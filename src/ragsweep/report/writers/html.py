@@ -59,10 +59,8 @@ def _table(table: Table) -> Item:
         "keys": [[_sort_key(text) for text in row] for row in table.rows],
     }
     if table.values:
-        pairs = zip(table.values, item["keys"], strict=True)
-        item["keys"] = [
-            [key if value is None else value for value, key in zip(values, keys, strict=True)] for values, keys in pairs
-        ]
+        for values, keys in zip(table.values, item["keys"], strict=True):
+            keys[:] = [key if value is None else value for value, key in zip(values, keys, strict=True)]
     return {**item, "marked": list(table.marked)} if table.marked else item
 
 
@@ -82,9 +80,8 @@ def _statements(block: Statements) -> Item:
         }
     if block.style == "notes" and not block.title and not any(one.label for one in block.items):
         return {"kind": "text", "text": " ".join(texts(block.items))}
-    kinds = {"commands": "commands", "definitions": "definitions"}
-    rows = [(one.label, one.text) for one in block.items]
-    item: Item = {"kind": kinds.get(block.style, "facts"), "rows": rows}
+    kind = block.style if block.style in ("commands", "definitions") else "facts"
+    item: Item = {"kind": kind, "rows": [(one.label, one.text) for one in block.items]}
     return {**item, "title": block.title} if block.title else item
 
 

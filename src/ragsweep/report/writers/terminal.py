@@ -17,21 +17,17 @@ def show(document: Document, terminal: Terminal) -> None:
 
 def show_block(block: Block, terminal: Terminal) -> None:
     """Print one block; nothing for charts, widgets and tables of details."""
-    if isinstance(block, Table) and not block.detail:
-        _show_table(block, terminal)
-    elif isinstance(block, Statements):
+    if isinstance(block, Statements):
         _show_statements(block, terminal)
-
-
-def _show_table(table: Table, terminal: Terminal) -> None:
-    if not table.headed:
-        terminal.aligned(table.rows)
-    elif table.fitted:
-        terminal.table(table.header, table.rows, gap=GAP, width=terminal.width)
-    else:
-        terminal.table(table.header, table.rows)
-    if table.note:
-        terminal.block("", [table.note])
+    elif isinstance(block, Table) and not block.detail:
+        if not block.headed:
+            terminal.aligned(block.rows)
+        elif block.fitted:
+            terminal.table(block.header, block.rows, gap=GAP, width=terminal.width)
+        else:
+            terminal.table(block.header, block.rows)
+        if block.note:
+            terminal.block("", [block.note])
 
 
 def _show_statements(block: Statements, terminal: Terminal) -> None:
@@ -39,7 +35,8 @@ def _show_statements(block: Statements, terminal: Terminal) -> None:
         for one in block.items:
             terminal.line(one.label, one.text)
     elif block.style == "notes":
-        terminal.lines((one.label, one.text) for one in block.items)
+        for one in block.items:
+            terminal.block(one.label, [one.text])
     elif block.style == "heading":
         terminal.heading([one.text for one in block.items])
     elif block.style == "commands":
