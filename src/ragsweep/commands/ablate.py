@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
-from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, usual_metrics, write_document
+from ragsweep.commands.command_line import (
+    RUN,
+    Parser,
+    add_path,
+    print_blocks,
+    print_document,
+    usual_metrics,
+    write_document,
+)
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result, Run
@@ -64,7 +72,7 @@ def ablate(arguments: Sequence[str]) -> int:
         overrides = with_value(result.run.overrides, f"store.path={options.path}")
         result = replace(result, run=replace(result.run, overrides=overrides))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir, options.metric)
-    print_document(cases_document(ablation))
+    print_blocks(lines(_cases(ablation)))
     if options.plan:
         jobs = tuple((*case.overrides, "plan=true") for case in ablation.cases)
         command = read_command(ablation.hydra, False, options.config_dir)
@@ -197,12 +205,8 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
     return base or (f"top_k={run.parameters['top_k']}",)  # a case must have an override
 
 
-def cases_document(ablation: Ablation) -> Document:
-    """Build the document that lists the factors to change and the omitted changes."""
-    return Document("ablate", [Section([lines(_cases(ablation))])])
-
-
 def _cases(ablation: Ablation) -> Iterator[Statement]:
+    """Yield the factors to change and the omitted changes."""
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
     text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})

@@ -39,12 +39,11 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
-    """Add ``--json`` and, if ``markdown``, ``--markdown``, which select the output format."""
+def add_forms(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json`` and ``--markdown``, which select the output format."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
-    if markdown:
-        form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+    form.add_argument("--markdown", action="store_true", help="for a comment on a change")
 
 
 def print_document(document: Document, options: argparse.Namespace | None = None) -> None:

@@ -54,7 +54,7 @@ def compare(arguments: Sequence[str]) -> int:
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
-    add_forms(parser, markdown=True)
+    add_forms(parser)
     parser.add_argument("--report", type=Path, metavar="FOLDER", help=_REPORT)
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -74,12 +74,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
-
-    Raises:
-        RagsweepError: The questions differ, a config is PARTIAL or DROPPED, a wanted metric cannot be compared, or
-            there are labels, but none is of a compared metric.
-    """
+    """Return the metrics to compare: the requested ones, else the usual and the labelled ones; check the results."""
     check_same_questions(*results)
     for result in results:
         check_whole(result)
@@ -94,22 +89,20 @@ def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, Record
     baseline, candidate = runs
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)
-    head = [Statement("compare", pair), _dataset(conclusion.baseline)]
+    facts, weighted = conclusion.baseline.run.dataset, weighted_note(conclusion.baseline)
+    asked = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
+    data = {"questions": facts.questions, "documents": facts.documents}
+    head = [Statement("compare", pair), Statement("", f'both on "{facts.name}": {asked}', data)]
     head += [Statement("factor", str(factor), vars(factor)) for factor in conclusion.factors]
     head += [Statement("warning", warning) for warning in pair_warnings(conclusion)]
     metrics = Table(_COLUMNS, [_cells(row) for row in rows.metrics], headed=False)
-    moved = [*_details(rows), *_variance(conclusion), *_most_moved(rows)]
+    variances = {one.matrix.metric: one.variance for one in conclusion.metrics if one.variance}
+    spread = [Statement("variance", f"{name}: {one}", {"metric": name, **one.facts}) for name, one in variances.items()]
+    moved = [*_details(rows), *spread, *_most_moved(rows)]
     shown = [Statement("judged", str(judged), judged._asdict())] if judged else []
     section = Section([lines(head), metrics, notes(moved, shown), _slices(rows)])
-    facts = {"baseline": baseline.facts, "candidate": candidate.facts, **_facts(conclusion, rows)}
-    return Document(pair, [section], {"format": FORMAT, **facts, **({"judged": judged._asdict()} if judged else {})})
-
-
-def _dataset(result: Result) -> Statement:
-    facts, weighted = result.run.dataset, weighted_note(result)
-    questions = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
-    data = {"questions": facts.questions, "documents": facts.documents}
-    return Statement("", f'both on "{facts.name}": {questions}', data)
+    known = {"baseline": baseline.facts, "candidate": candidate.facts, **_facts(conclusion, rows)}
+    return Document(pair, [section], {"format": FORMAT, **known, **({"judged": judged._asdict()} if judged else {})})
 
 
 def _cells(row: Row) -> list[str]:
@@ -168,13 +161,6 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
             yield Statement("slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}", part)
 
 
-def _variance(conclusion: PairConclusion) -> Iterator[Statement]:
-    for one in conclusion.metrics:
-        if one.variance:
-            metric = one.matrix.metric
-            yield Statement("variance", f"{metric}: {one.variance}", {"metric": metric, **one.variance.facts})
-
-
 def _most_moved(rows: PairRows) -> Iterator[Statement]:
     """Yield the questions with the largest change in the first metric."""
     first = rows.metrics[0]
@@ -203,10 +189,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types.
-
-    ``metrics`` has the form that MLflow's log_metrics accepts, and tables have the form that its log_table writes.
-    """
+    """Return the conclusion in JSON types; ``metrics`` and tables as MLflow's log_metrics and log_table have them."""
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

@@ -11,10 +11,11 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
-from ragsweep.stats.conclusion import Family, PairComparison, PairConclusion, PairMetric
-from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
 from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
+
+_OPPOSITE = "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
@@ -41,15 +42,14 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
     """Map each metric to the verdict on the candidate, in words and with the difference, as ``compare`` prints it."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
-    pairs = {metric: family.compare(first, second, metric) for metric in metrics}
-    return {metric: _verdict_text(pair, first.summaries.metrics[metric].unit) for metric, pair in pairs.items()}
-
-
-def _verdict_text(pair: PairComparison, unit: str) -> str:
-    found, row = pair.found, pair.rows[1]
-    estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
-    difference = change_with_interval(estimate, low, high, unit, found.ratios)
-    return f"{pair_words(pair.verdict, unit, found.ratios)}, {difference}"
+    verdicts = {}
+    for metric in metrics:
+        pair, unit = family.compare(first, second, metric), first.summaries.metrics[metric].unit
+        found, row = pair.found, pair.rows[1]
+        estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
+        difference = change_with_interval(estimate, low, high, unit, found.ratios)
+        verdicts[metric] = f"{pair_words(pair.verdict, unit, found.ratios)}, {difference}"
+    return verdicts
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
@@ -93,13 +93,14 @@ def pair_warnings(conclusion: PairConclusion) -> list[str]:
 
 
 def _metric_row(one: PairMetric) -> Row:
-    """Return a metric's means, difference, verdict in words, and tests."""
     pair, matrix = one.comparison, one.matrix
     found, other = pair.found, pair.rows[1]
     baseline, candidate = matrix.better
     helped, hurt = int((candidate > baseline).sum()), int((candidate < baseline).sum())
     means = matrix.values.mean(axis=1).tolist() if matrix.questions else [math.nan] * 2
-    note = found.notes[other] or _disagreement(found, other, means[1] - means[0])
+    note, is_shown = found.notes[other], found.better[other] or found.worse[other]
+    if not note and found.ratios and is_shown and (means[1] - means[0]) * found.estimate[other] < 0:
+        note = _OPPOSITE
     return {
         "metric": matrix.metric,
         "baseline": means[0],
@@ -126,28 +127,15 @@ def _metric_row(one: PairMetric) -> Row:
 
 
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the intervals of the difference and of the ratio.
-
-    With ``ratios``, the difference has no interval (NaN); otherwise, there is no ratio (None).
-    """
+    """Return the interval of the difference (NaN if ``ratios``), and the ratio with its interval (else None)."""
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
     shown = [math.nan] * 2 if ratios else ends
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
 
 
-def _disagreement(found: Differences, row: int, difference: float) -> str:
-    """Return a note if a shown ratio and the difference of the means have opposite directions; else ""."""
-    if found.ratios and (found.better[row] or found.worse[row]) and difference * found.estimate[row] < 0:
-        return "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
-    return ""
-
-
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference as corrected by labels, and the verdict on it.
-
-    Without a correction the corrected difference is NaN, and the verdict remains as judged.
-    """
+    """Return a metric's difference as corrected by labels, and the verdict; NaN, and as judged, if not corrected."""
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}
@@ -161,7 +149,6 @@ _CORRECTED = ("corrected", "corrected_low", "corrected_high")
 
 
 def _slice_rows(one: PairMetric) -> Iterator[Row]:
-    """Yield the difference on each slice."""
     for part, difference in one.slices:
         yield {
             "metric": one.matrix.metric,

@@ -43,7 +43,7 @@ def effects(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP", help=SWEEP)
     parser.add_argument("--metric", help="the metric (default: the objective)")
-    add_forms(parser, markdown=True)
+    add_forms(parser)
     add_path(parser)
     options = parser.parse_args(arguments)
     results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]

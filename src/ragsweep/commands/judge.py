@@ -12,7 +12,7 @@ from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.plurals import counted, percentage
-from ragsweep.core.results import HumanLabel, Result
+from ragsweep.core.results import HumanLabel
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
 from ragsweep.stats.calibration import Calibration, Interval, Noise, count_reasons, measure, noise
@@ -56,7 +56,6 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> Document:
-    """Compare a judge with the labels, in the chosen metrics or in all labelled ones."""
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
@@ -74,7 +73,10 @@ def _calibrate(options: argparse.Namespace) -> Document:
     found = []
     for metric in metrics:
         chosen = _labels_of(run, given, metric) if run else by_metric(given)[metric]
-        reasons = _reasons(run.result, metric) if run else {}
+        reasons = {}
+        if run:
+            ids = enumerate(run.result.questions["question_id"])
+            reasons = {question: missing_reason(run.result, n, metric) for n, question in ids}
         found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
     return calibration_document(found, run is not None and WEIGHT in run.result.questions)
 
@@ -114,11 +116,6 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     if not given:
         raise InputError(f"{metric}: no label counts for {run}; {matched.way_out()}")
     return given
-
-
-def _reasons(result: Result, metric: str) -> dict[str, str]:
-    """Return why questions have no score in a metric."""
-    return {question: missing_reason(result, n, metric) for n, question in enumerate(result.questions["question_id"])}
 
 
 def _statements(found: Calibration) -> Iterator[Statement]:

@@ -1,4 +1,4 @@
-"""Read human labels for recorded configs, and check that they are on the scale of their metrics."""
+"""Human labels for recorded configs, and the bounds of the metrics that they and the bets of a gate are on."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -9,6 +9,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
+from ragsweep.golden.partition import ALL
 
 LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
 correct the difference of a judged metric, and the corrected difference decides"""
@@ -80,6 +81,24 @@ def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]
     """Return the lowest and the highest bound of a metric in the results' configs (see :func:`metric_bounds`)."""
     lowest, highest = zip(*(metric_bounds(result.run.config, metric) for result in results), strict=True)
     return min(lowest), max(highest)
+
+
+def metric_range(results: Sequence[Result], metric: str) -> float:
+    """Return the width of a metric's range, by the definitions in the results' configs.
+
+    Raises ConfigError for a metric without bounds, and for a result on questions that change as the set grows.
+    """
+    for result in results:
+        if result.run.dataset.partition != ALL or (result.run.config.get("dataset") or {}).get("limit"):
+            fact = f"{result.name} was measured on a part of the golden set, which changes as the set grows"
+            raise ConfigError(f"--sequential: {fact}; rerun it with partition=all and without dataset.limit")
+    try:
+        lowest, highest = widest_bounds(results, metric)
+    except ConfigError as fault:
+        raise ConfigError(f"--sequential: {fault}; gate it without --sequential") from None
+    if not math.isfinite(highest - lowest):
+        raise ConfigError(f"--sequential: {metric} has no bounds, which the bets require; gate it without --sequential")
+    return highest - lowest
 
 
 def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:

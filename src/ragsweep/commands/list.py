@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, Failure, Result, objectives
-from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import number
 from ragsweep.report.sweep_document import failure_lines, heading
@@ -41,7 +41,6 @@ def list(arguments: Sequence[str]) -> int:
 
 
 def _list_document(ledger: Ledger, every: bool) -> Document:
-    """Build the document of the latest sweeps and single runs; of all if ``every``."""
     names = ledger.names.all()
     rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
     shown: Sequence[Sequence[str]] = [HEADER, *(row for _, row in (rows if every else rows[-MOST:]))]
@@ -68,7 +67,8 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         questions = f"{results[0].run.dataset.questions:,}" if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
-        yield sweep.created, [*named, configs, questions, _best(records), sweep.status.lower()]
+        best = f"{found[0]}: {_value(found[1])}" if (found := best_of(records)) else ""
+        yield sweep.created, [*named, configs, questions, best, sweep.status.lower()]
 
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
@@ -91,13 +91,7 @@ def _named(names: Mapping[str, str], target: str) -> str:
     return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
 
 
-def _best(records: Sequence[Record]) -> str:
-    """Return the config with the best mean of the objective, with the mean; "" if none has one."""
-    found = best_of(records)
-    return f"{found[0]}: {_value(found[1])}" if found else ""
-
-
 def _value(result: Result) -> str:
-    metrics = [name for name in objectives(result.run.config) if name in result.summaries.metrics]
-    summary = result.summaries.metrics[metrics[0]] if metrics else None
+    measured = result.summaries.metrics
+    summary = next((measured[name] for name in objectives(result.run.config) if name in measured), None)
     return f"{summary.name} {number(summary.value, summary.unit)}" if summary and math.isfinite(summary.value) else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
-from ragsweep.commands.power_report import GoldenSetPlan, PowerFindings, plan_document, power_document
+from ragsweep.commands.power_report import plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
@@ -66,7 +66,7 @@ def power(arguments: Sequence[str]) -> int:
         level = comparison_level(siblings, metric, configs)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
-    print_document(power_document(PowerFindings(runs, repeats, rows, noise, configs, len(siblings))), options)
+    print_document(power_document(runs, repeats, rows, noise, configs, len(siblings)), options)
     return 0
 
 
@@ -122,15 +122,14 @@ def _plan(options: argparse.Namespace) -> int:
     clusters = options.questions if options.clusters is None else options.clusters
     design = Design(options.questions, clusters, options.configs or 1)
     check_design(design)
-    planned = _from_pilot(runs, options) if runs else _from_measured(options)
+    if runs:
+        planned = _from_pilot(runs, options)
+    else:
+        measured = dict(find_variation(metric) for metric in options.metric or MEASURED)
+        planned = [Planned(metric, one, options.effect or planning.EFFECT) for metric, one in measured.items()]
     rows = [row for one in planned for row in plan_rows(one, design, options.cost_per_question)]
-    print_document(plan_document(GoldenSetPlan(runs, design, planned, rows, options.cost_per_question)), options)
+    print_document(plan_document(runs, design, planned, rows, options.cost_per_question), options)
     return 0
-
-
-def _from_measured(options: argparse.Namespace) -> list[Planned]:
-    found = dict(find_variation(metric) for metric in options.metric or MEASURED)
-    return [Planned(metric, variation, options.effect or planning.EFFECT) for metric, variation in found.items()]
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragsweep.core.plurals import counted, percentage
-from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, weighted_note
@@ -24,48 +23,45 @@ FEW_CLUSTERS = (
 """Measured by ``benchmarks/planted.py --part power``."""
 
 
-class PowerFindings(NamedTuple):
-    """The differences that the questions of one or two configs can show.
+def power_document(
+    runs: Sequence[RecordedRun],
+    repeats: Sequence[RecordedRun],
+    rows: Sequence[Row],
+    noise: Mapping[str, Sequence[Noise]],
+    configs: int,
+    siblings: int,
+) -> Document:
+    """Build the document of the differences that the questions of one or two configs can show.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise of each repetition. ``siblings`` is the
     number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number of configs that are compared
     with one reference.
     """
-
-    runs: Sequence[RecordedRun]
-    repeats: Sequence[RecordedRun]
-    rows: Sequence[Row]
-    noise: Mapping[str, Sequence[Noise]]
-    configs: int
-    siblings: int
-
-
-class GoldenSetPlan(NamedTuple):
-    """A planned golden set, and the differences that it could show: one of ``rows`` per metric and kind of change."""
-
-    runs: Sequence[RecordedRun]
-    design: Design
-    planned: Sequence[Planned]
-    rows: Sequence[Row]
-    price: float | None  # cost of annotating one question, in euros
-
-
-def power_document(found: PowerFindings) -> Document:
-    """Build the document of the differences that a golden set can show."""
-    result = found.runs[0].result
-    named = " and ".join(map(str, found.runs))
+    result = runs[0].result
+    named = " and ".join(map(str, runs))
     count = {"questions": result.run.dataset.questions}
     head = [
         Statement("power", f'"{result.run.dataset.name}", {result.run.dataset.questions:,} questions: {named}', count)
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
-    head += [_assumed("these do")] if len(found.runs) == 1 else []
-    compared = f"the {found.siblings} configs of the sweep" if found.siblings else f"{found.configs} compared with one"
-    cells = [_cells(row, compared if found.configs > 1 else "") for row in found.rows]
+    head += [_assumed("these do")] if len(runs) == 1 else []
+    compared = f"the {siblings} configs of the sweep" if siblings else f"{configs} compared with one"
+    cells = [_cells(row, compared if configs > 1 else "") for row in rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
-    more = {"repeats": [run.run for run in found.repeats], "weighted": weighted_note(result)}
-    facts = _facts(FORMAT, found.runs, found.configs, found.rows) | more
-    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
+    units = {row["metric"]: row["unit"] for row in rows}
+    moved = [
+        Statement("noise", f"{metric}: {_noise_text(floor, units[metric])}", floor._asdict())
+        for metric, floors in noise.items()
+        for floor in floors
+    ]
+    if not repeats:
+        unknown = "not measured: name repetitions (another replicate or seed) with --repeat"
+        if not (result.summaries.usage or "answer" in result.questions):
+            unknown = "none: no stage of this config is random, so it scores the same again"
+        moved.append(Statement("noise", unknown))
+    more = {"repeats": [run.run for run in repeats], "weighted": weighted}
+    facts = _facts(FORMAT, runs, configs, rows) | more
+    return Document("Power", [Section([lines(head), table, notes(moved)])], facts)
 
 
 def _facts(form: str, runs: Sequence[RecordedRun], configs: int, rows: Sequence[Row]) -> dict[str, Any]:
@@ -86,19 +82,6 @@ def _assumed(what: str) -> Statement:
         " measure both instead"
     )
     return Statement("assumed", text, {"correlation": CORRELATION})
-
-
-def _noise(found: PowerFindings, result: Result) -> Iterator[Statement]:
-    units = {row["metric"]: row["unit"] for row in found.rows}
-    for metric, floors in found.noise.items():
-        for floor in floors:
-            yield Statement("noise", f"{metric}: {_noise_text(floor, units[metric])}", floor._asdict())
-    if found.repeats:
-        return
-    if result.summaries.usage or "answer" in result.questions:
-        yield Statement("noise", "not measured: name repetitions (another replicate or seed) with --repeat")
-    else:
-        yield Statement("noise", "none: no stage of this config is random, so it scores the same again")
 
 
 def _cells(row: Row, compared: str) -> list[str]:
@@ -129,28 +112,32 @@ def _noise_text(noise: Noise, unit: str) -> str:
     )
 
 
-def plan_document(plan: GoldenSetPlan) -> Document:
-    """Build the document of the differences that a planned golden set could show."""
-    facts = _facts(PLAN_FORMAT, plan.runs, plan.design.comparisons, plan.rows)
-    table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in plan.rows], headed=False)
-    clusters = [Statement("clusters", _clusters_text(one, plan.design)) for one in plan.planned]
-    return Document("Plan", [Section([notes(_plan_statements(plan)), table, notes(clusters)])], facts)
+def plan_document(
+    runs: Sequence[RecordedRun], design: Design, planned: Sequence[Planned], rows: Sequence[Row], price: float | None
+) -> Document:
+    """Build the document of the differences that a planned golden set could show.
+
+    ``rows`` has one row per metric and kind of change; ``price`` is the cost of annotating one question, in euros.
+    """
+    facts = _facts(PLAN_FORMAT, runs, design.comparisons, rows)
+    table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in rows], headed=False)
+    clusters = [Statement("clusters", _clusters_text(one, design)) for one in planned]
+    return Document("Plan", [Section([notes(_plan_statements(runs, design, price)), table, notes(clusters)])], facts)
 
 
-def _plan_statements(plan: GoldenSetPlan) -> Iterator[Statement]:
-    design = plan.design
-    cost = "" if plan.price is None else f", {plan.price * design.questions:,.0f} euros of annotation"
+def _plan_statements(runs: Sequence[RecordedRun], design: Design, price: float | None) -> Iterator[Statement]:
+    cost = "" if price is None else f", {price * design.questions:,.0f} euros of annotation"
     compared = f"; {design.comparisons} configs are compared with one" if design.comparisons > 1 else ""
     sources = f"{design.questions:,} questions from {design.clusters:,} source documents"
     yield Statement("plan", f"{sources}{cost}{compared}", design._asdict())
     if design.clusters < GUARDED_BELOW:
         yield Statement("note", FEW_CLUSTERS, {"clusters": design.clusters})
-    if not plan.runs:
+    if not runs:
         text = "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
         yield Statement("measured", text)
         return
-    yield Statement("pilot", " and ".join(map(str, plan.runs)))
-    if len(plan.runs) == 1:
+    yield Statement("pilot", " and ".join(map(str, runs)))
+    if len(runs) == 1:
         yield _assumed("the pilot's do")
 
 

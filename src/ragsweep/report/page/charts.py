@@ -66,9 +66,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
     for on_front in (False, True):
         plain = [one for one in points if one.name not in marks and (one.name in named) == on_front]
         if plain:
-            traces.append(
-                _points(plain, metric, cost, marker(MUTED, "circle", 9), on_front, len(points) <= MOST_INTERVALS)
-            )
+            look, intervals = marker(MUTED, "circle", 9), len(points) <= MOST_INTERVALS
+            traces.append(_points(plain, metric, cost, look, on_front, intervals))
     for one in (one for one in points if one.name in marks):
         symbol = "diamond" if "choice" in marks[one.name] else "square" if "baseline" in marks[one.name] else "star"
         colour = INK if symbol == "square" else ACCENT
@@ -101,11 +100,14 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     bars |= {"array": as_list(high - middle), "arrayminus": as_list(middle - low)}
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
     hover = [
-        lines(names[row], f"{verdict.metric}: {_against(verdict, row)}", "may be the best" if keep else "")
+        lines(
+            names[row],
+            f"{verdict.metric}: {'the reference' if row == verdict.reference else change(verdict, row)}",
+            "may be the best" if keep else "",
+        )
         for row, keep in zip(rows, kept, strict=True)
     ]
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
-    colours = [ACCENT if keep else MUTED for keep in kept]
     if changes:
         trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
@@ -115,6 +117,7 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
             for row, keep in zip(rows, kept, strict=True)
         ]
         trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
+        colours = [ACCENT if keep else MUTED for keep in kept]
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
     first = names[found.baseline].partition(" ")[0]
     what = f"ratio to {first}" if found.ratios else f"better than {first} by"
@@ -124,10 +127,6 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
     layout = {"xaxis": axis, "yaxis": TOP_DOWN, "shapes": [line], "height": FRAME + ROW * len(rows)}
     return {"data": [trace], "layout": layout}
-
-
-def _against(verdict: SweepComparison, row: int) -> str:
-    return "the reference" if row == verdict.reference else change(verdict, row)
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:

@@ -22,7 +22,6 @@ from ragsweep.report.naming import varying_keys
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
-from ragsweep.report.page.details import histogram_items
 from ragsweep.report.page.effects import effect_items
 from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.losses import funnel_items, fusion_items
@@ -42,13 +41,14 @@ MOST_NAMED = 6
 def page_document(report: SweepReport) -> Document:
     """Build the document of a sweep's page."""
     view = PageView(report)
+    varying = varying_keys(list(view.settings.values()))
     parts = (
         ("asked", "What was asked", _asked(view)),
         ("result", "What was found", _result(report)),
         ("quality", "Quality against cost", _quality(view)),
         ("configs", "Configs", _configs(view)),
         ("differences", "Differences", _differences(view)),
-        ("effects", "Effects", chain(effect_items(view), _costs(view))),
+        ("effects", "Effects", chain(effect_items(view), cost_items(view.best_first, varying, view.metric))),
         ("slices", "Slices", _slices(view)),
         ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()))),
         ("fusion", "Fusion audit", fusion_items(view.sorted(view.chosen), view.metric)),
@@ -61,7 +61,6 @@ def page_document(report: SweepReport) -> Document:
 
 
 def _asked(view: PageView) -> Iterator[Block]:
-    """Yield the swept parameters, the questions, and the deciding metric."""
     if not view.results:
         return
     first, facts = view.results[0], [("Swept", view.swept or "one config")]
@@ -85,14 +84,12 @@ def _asked(view: PageView) -> Iterator[Block]:
 
 
 def _result(report: SweepReport) -> Iterator[Block]:
-    """Yield the conclusions and the next steps."""
     yield conclusion_statements(report)
     yield Statements(report.commands, "commands", "Next")
     yield notes(report.notes)
 
 
 def _quality(view: PageView) -> Iterator[Block]:
-    """Yield a scatter plot of quality against each cost that varies."""
     options = []
     for cost, words in WORDS.items():
         scored = (one.summaries.metrics for one in view.best_first if is_known(one, view.metric))
@@ -109,7 +106,6 @@ def _quality(view: PageView) -> Iterator[Block]:
 
 
 def _configs(view: PageView) -> Iterator[Block]:
-    """Yield the table of all configs."""
     if not view.results:
         return
     found = view.report.conclusion.comparison
@@ -138,7 +134,6 @@ def _value(result: Result | None, column: str) -> float | None:
 
 
 def _differences(view: PageView) -> Iterator[Block]:
-    """Yield the differences from the reference, and the configs that may be the best."""
     found = view.compared
     if not found or not found.differences.apart.any():
         return
@@ -157,13 +152,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)
 
 
-def _costs(view: PageView) -> Iterator[Block]:
-    """Yield the costs of swept indexes and embedders."""
-    yield from cost_items(view.best_first, varying_keys(list(view.settings.values())), view.metric)
-
-
 def _slices(view: PageView) -> Iterator[Block]:
-    """Yield a heatmap for each label with several values among the scored questions, and box plots."""
     others = [one for one in view.best_first if one not in view.chosen]
     shown = view.sorted([*view.chosen, *others][:MOST_SLICED])
     labels = []
@@ -186,14 +175,12 @@ def _slices(view: PageView) -> Iterator[Block]:
 
 
 def _questions(view: PageView) -> Iterator[Block]:
-    """Yield the browser of questions."""
     if view.chosen and view.metric in view.chosen[0].questions:
         metrics = list(dict.fromkeys([view.metric, *view.headline, *judged_metrics(view.chosen)]))
         yield Widget(browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts))
 
 
 def _history(view: PageView) -> Iterator[Block]:
-    """Yield the best results of all sweeps on these questions; nothing without an earlier sweep."""
     past = view.report.history
     if len(past) < 2:
         return
@@ -211,8 +198,7 @@ def _history(view: PageView) -> Iterator[Block]:
 
 
 def _details(view: PageView) -> Iterator[Block]:
-    """Yield scores, targets, coverage, failures, times and provenance."""
-    yield from histogram_items(view.chosen)
+    yield from details.histogram_items(view.chosen)
     yield from details.targets(view.chosen)
     yield from details.coverage(view.results, list(dict.fromkeys([view.metric, *view.headline])))
     if view.report.failures:

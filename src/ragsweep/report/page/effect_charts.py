@@ -107,7 +107,10 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
         if _crossed(configs, key, keys, rows):
             yield _curve(verdict, key, name, rows)
         elif (numbers := read_numbers(tuple(rows))) is not None:
-            yield _cloud(verdict, key, name, dict(zip(rows, numbers, strict=True)), rows)
+            points = [(value, row) for value, members in zip(numbers, rows.values(), strict=True) for row in members]
+            placed, means = [row for _, row in points], verdict.means.tolist()
+            names = tuple(verdict.matrix.configs[row] for row in placed)
+            yield Cloud(key, name, tuple(value for value, _ in points), tuple(means[row] for row in placed), names)
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves.Curve | None:
@@ -163,20 +166,6 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     return ParameterMeans(key, name, tuple(values), ordered, mean, low, high, best, len(rows[values[0]]))
 
 
-def _cloud(
-    verdict: SweepComparison, key: str, name: str, numbers: Mapping[str, float], rows: Mapping[str, Sequence[int]]
-) -> Cloud:
-    points = [(numbers[value], row) for value, members in rows.items() for row in members]
-    means = verdict.means.tolist()
-    return Cloud(
-        key,
-        name,
-        tuple(number for number, _ in points),
-        tuple(means[row] for _, row in points),
-        tuple(verdict.matrix.configs[row] for _, row in points),
-    )
-
-
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
@@ -195,23 +184,14 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
         return {"data": [trace], "layout": layout}
     x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
     colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
-    hover = [
-        lines(
-            f"{found.name} {value}",
-            f"{metric} {_interval(found, n, unit)}",
-            "may be the best value" if found.may_be_best[n] else "worse than the best value",
-        )
-        for n, value in enumerate(found.values)
-    ]
-    points: Figure = {
-        "type": "scatter",
-        "x": x,
-        "y": as_list(found.mean),
-        "hovertext": hover,
-        "hoverinfo": "text",
-        "marker": {"color": colours, "size": 10},
-        "line": {"color": ACCENT, "width": 2},
-    }
+    hover = []
+    for n, value in enumerate(found.values):
+        mean, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
+        ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
+        best = "may be the best value" if found.may_be_best[n] else "worse than the best value"
+        hover.append(lines(f"{found.name} {value}", f"{metric} {number(mean, unit)}{ends}", best))
+    points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text"}
+    points |= {"marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}
     if found.numbers is None:  # downwards: names may be long
         bars: Figure = {"type": "data", "symmetric": False, "color": MUTED, "thickness": 1.5}
         bars |= {"array": as_list(found.high - found.mean), "arrayminus": as_list(found.mean - found.low)}
@@ -288,9 +268,3 @@ def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]
     shown = shown if len(shown) <= MOST_TICKS else [shown[0], shown[-1]] if numbers else shown[:MOST_LABELS]
     ticks = [(rounded(name), place[name]) for name in shown]
     return [place.get(text, UNSET) for text in texts], [*ticks, *([("not set", UNSET)] if "" in texts else [])]
-
-
-def _interval(found: ParameterMeans, n: int, unit: str) -> str:
-    value, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
-    ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
-    return f"{number(value, unit)}{ends}"

@@ -50,7 +50,10 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
         return
     yield Charts([{"label": "", "figure": losses(funnels)}], FUNNEL)
     stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
-    rows = [_funnel_row(one, stages) for one in funnels]
+    rows = []
+    for one in funnels:
+        parts = {part.stage: part for part in one.stages}
+        rows.append([one.config, *(_left(parts.get(stage)) for stage in stages)])
     header = ["config", *(f">{PASSED[stage]}" for stage in stages)]
     if any(one.solved or one.unsolved for one in funnels):
         header.append(">solved, of the questions with all evidence")
@@ -70,18 +73,15 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
         yield Table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
 
 
-def _funnel_row(found: Funnel, stages: Sequence[str]) -> list[str]:
-    parts = {part.stage: part for part in found.stages}
-    return [found.config, *(_left(parts[stage]) if stage in parts else "" for stage in stages)]
-
-
-def _left(part: StageLoss) -> str:
-    return f"{part.left:,}{f' (-{part.lost:,})' if part.lost else ''}"
+def _left(part: StageLoss | None) -> str:
+    return "" if part is None else f"{part.left:,}{f' (-{part.lost:,})' if part.lost else ''}"
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     """Yield comparisons of up to four hybrids with their legs: charts, a table, and evidence that only one leg has."""
-    found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
+    # if a hybrid's legs have no scores of the metric, it is audited by their first one
+    audits = (fusion_audit(one, metric if metric in audited_metrics(one) else None) for one in results)
+    found = _merge_equal(filter(None, audits))[:MOST_HYBRIDS]
     if not found:
         return
     options = [
@@ -102,16 +102,8 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     yield Table(["config", "leg", ">only this leg has", ">fusion keeps"], unique, UNIQUE, "Unique recall")
 
 
-def _audit(result: Result, metric: str) -> FusionAudit | None:
-    """Audit a hybrid by the metric or, if its legs have no scores of it, by their first metric; None without legs."""
-    return fusion_audit(result, metric if metric in audited_metrics(result) else None)
-
-
 def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
-    """Merge audits that differ only in the config, because the configs share the fused ranking and top_k.
-
-    A merged audit names all its configs.
-    """
+    """Merge audits that differ only in the config into one that names all the configs: they share the fused ranking."""
     merged: dict[str, list[FusionAudit]] = {}
     for one in audits:
         merged.setdefault(repr(replace(one, config="")), []).append(one)
@@ -143,11 +135,7 @@ LOST = {
 }
 """Stage -> the fate of evidence that it lost."""
 LOSS_COLOURS = dict(
-    zip(
-        STAGES,
-        ("#7f7f7f", "#e69f00", "#56b4e9", "#b9bec5", "#cc79a7", "#009e73", "#e8c468", "#d55e00"),
-        strict=True,
-    )
+    zip(STAGES, ("#7f7f7f", "#e69f00", "#56b4e9", "#b9bec5", "#cc79a7", "#009e73", "#e8c468", "#d55e00"), strict=True)
 )
 
 
@@ -155,11 +143,10 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
     """Plot, for each config, the evidence lost by each stage, and the evidence in the context."""
     labels = [literal(short(one.config)) for one in funnels]
     kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
-    lost = {
-        stage: [next((part.lost for part in one.stages if part.stage == stage), 0) for one in funnels]
-        for stage in STAGES
-    }
-    bars = [(IN_CONTEXT, ACCENT, kept), *((LOST[stage], LOSS_COLOURS[stage], lost[stage]) for stage in STAGES)]
+    bars = [(IN_CONTEXT, ACCENT, kept)]
+    for stage in STAGES:
+        lost = [next((part.lost for part in one.stages if part.stage == stage), 0) for one in funnels]
+        bars.append((LOST[stage], LOSS_COLOURS[stage], lost))
     traces = [
         {
             "type": "bar",
@@ -183,12 +170,8 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
         if any(counts)
     ]
     layout: Figure = {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"}}
-    layout |= {
-        "xaxis": {"title": {"text": "pieces of evidence"}},
-        "yaxis": TOP_DOWN,
-        "height": FRAME + 60 + 34 * len(funnels),
-    }
-    return {"data": traces, "layout": layout}
+    layout |= {"xaxis": {"title": {"text": "pieces of evidence"}}, "yaxis": TOP_DOWN}
+    return {"data": traces, "layout": layout | {"height": FRAME + 60 + 34 * len(funnels)}}
 
 
 def known_parts(audit: FusionAudit) -> list[LegComparison]:

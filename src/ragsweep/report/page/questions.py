@@ -27,12 +27,8 @@ def browse(
 ) -> dict[str, Any]:
     """Return the columns of the question browser.
 
-    Args:
-        results: The configs to show; the first is the reference of the comparison.
-        metrics: The metrics to show; the first decides which questions are helped or hurt.
-        roles: Config name -> its role.
-        funnels: Config name -> the stages that lost its evidence.
-        given: The texts of chunks, prompts and evidence.
+    Questions are helped or hurt by the first of ``metrics``, compared with the first of ``results``. ``roles`` and
+    ``funnels`` have the names of configs as keys.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -127,16 +123,18 @@ def _config(
     for one in result.summaries.metrics.values():
         if one.unit and one.name in columns:
             measured.setdefault(str(columns[one.name]), one.name)
-    numbers = ("top_score", *measured.values())
+    numbers = {name: [*map(_rounded, column(name) or ())] for name in ("top_score", *measured.values())}
     return {
         "name": result.name,
         "role": role,
         "scores": {name: [_rounded(value) for value in column(name) or ()] for name in metrics if name in columns},
-        "unscored": [_reason(result.questions, row, metrics[0]) for row in rows] if columns.unscored else [],
+        "unscored": [
+            "" if row is None else columns.unscored[row].get(metrics[0], "") for row in rows if columns.unscored
+        ],
         "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
         "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result, rows).items() if any(some)},
-        "numbers": {name: [*map(_rounded, column(name) or ())] for name in numbers if _any(column(name))},
+        "numbers": {name: values for name, values in numbers.items() if any(value is not None for value in values)},
     }
 
 
@@ -144,7 +142,6 @@ def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
     """Return label -> one text per question: the answer, its outcome, judges' reasons, and facts about each step."""
-    answers = column("answer") or []
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
@@ -155,7 +152,7 @@ def _written(
     judges = dict.fromkeys(name for one in words for name in one)
     prices = result.run.config.get("prices") or {}
     return {
-        "answer": [text or "" for text in answers],
+        "answer": [text or "" for text in column("answer") or ()],
         "thoughts": column("answer_thoughts") or [],
         "no answer": outcome,
         **{f"{JUDGE}{name}": [one.get(name, "") for one in words] for name in judges},
@@ -182,10 +179,9 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: a role, and the content in pieces.
+    """Return each question's messages: a role, and the content in pieces, because most lines are on the page already.
 
-    A piece is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n. The texts of the context
-    are already on the page, and most other lines are the same for all questions.
+    A piece is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n.
     """
     read = given.prompts(result) if given.chunk else None
     if read is None or given.chunk is None:
@@ -208,17 +204,9 @@ def _pieces(text: str, passages: Sequence[tuple[int, str]], lines: dict[str, int
     return [*pieces, *(lines.setdefault(line, len(lines)) for line in text.splitlines(keepends=True))]
 
 
-def _any(values: Sequence[float | None] | None) -> bool:
-    return any(value is not None and math.isfinite(value) for value in values or ())
-
-
 def _texts(values: Sequence[Any], most: int) -> list[str]:
     texts = ("" if value is None else str(value) for value in values[:most])
     return [text if len(text) <= LONGEST else f"{text[:LONGEST]} ..." for text in texts]
-
-
-def _reason(questions: QuestionResults, row: int | None, metric: str) -> str:
-    return "" if row is None else questions.unscored[row].get(metric, "")
 
 
 def _rounded(value: float | None) -> float | None:

@@ -21,7 +21,9 @@ class PageView:
         own = report.shown
         self.results, self.swept = [*own, *report.baselines], swept(own)
         self.headline = headline(self.results)
-        self.metric = self._metric()
+        named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
+        measured = (name for name in named if any(name in one.summaries.metrics for one in self.results))
+        self.metric = self.compared.metric if self.compared else next(measured, "")
         names = [one.name for one in self.results]
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.choice = report.conclusion.chosen
@@ -30,28 +32,21 @@ class PageView:
             [one for one in self.results if self.metric in one.summaries.metrics], self.metric
         )
         self.chosen = self._chosen()
-        self.funnels = self._follow_evidence()
-
-    def _metric(self) -> str:
-        """Return the deciding metric, else the first measured objective or headline metric; "" if there is none."""
-        if self.compared:
-            return self.compared.metric
-        named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
-        return next((name for name in named if any(name in one.summaries.metrics for one in self.results)), "")
+        funnels = {one.name: funnel(one, success_of(one)) for one in self.sorted(self.chosen)}
+        self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
     def _roles(self) -> dict[str, str]:
         """Return config name -> roles among choice, baseline and best ("choice, best"); empty without a comparison."""
         if not self.compared:
             return {}
-        names = self.compared.matrix.configs
-        roles: dict[str, list[str]] = {}
-        declared = self.compared.baseline
+        names, declared = self.compared.matrix.configs, self.compared.baseline
         baseline = None if declared is None else names[declared]
         best = names[self.compared.selection_bias.winner]
+        roles: dict[str, str] = {}
         for role, name in (("choice", self.choice), ("baseline", baseline), ("best", best)):
             if name in self.settings:
-                roles.setdefault(name, []).append(role)
-        return {name: ", ".join(words) for name, words in roles.items()}
+                roles[name] = f"{roles[name]}, {role}" if name in roles else role
+        return roles
 
     def _chosen(self) -> list[Result]:
         """Choose the configs shown side by side: the baseline, the choice, the best, then the others by the metric."""
@@ -66,8 +61,3 @@ class PageView:
         """Sort some configs, best first; omit those without the metric."""
         names = {one.name for one in some}
         return [one for one in self.best_first if one.name in names]
-
-    def _follow_evidence(self) -> dict[str, Funnel]:
-        """Return the funnel of each chosen config that has one, by name."""
-        found = {one.name: funnel(one, success_of(one)) for one in self.sorted(self.chosen)}
-        return {name: one for name, one in found.items() if one}
