@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.commands.store import read, read_age, read_size, store
-from ragsweep.commands.store_report import eviction_document, removal_document
+from ragsweep.commands.store import eviction_document, read, read_age, read_size, removal_document, store
 from ragsweep.core.errors import RagsweepError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import ago, duration, spelled

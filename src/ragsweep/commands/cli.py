@@ -137,7 +137,6 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
 
 
 def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
-    """Print an unexpected exception with masked secrets."""
     print(visible(mask_text("".join(traceback.format_exception(kind, fault, trace)))), end="", file=sys.stderr)
 
 

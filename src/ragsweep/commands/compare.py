@@ -106,7 +106,6 @@ def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, Record
 
 
 def _cells(row: Row) -> list[str]:
-    """Return the cells of one metric: means, difference with interval, verdict, tests, effect size, and counts."""
     unit = row["unit"]
     return [
         row["metric"],
@@ -162,7 +161,6 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
 
 
 def _most_moved(rows: PairRows) -> Iterator[Statement]:
-    """Yield the questions with the largest change in the first metric."""
     first = rows.metrics[0]
     changed = [row for row in rows.questions if row["metric"] == first["metric"]]
     helped = [row for row in changed if (row["difference"] > 0) == first["higher_is_better"]]

@@ -166,7 +166,6 @@ def _slice_rows(one: PairMetric) -> Iterator[Row]:
 
 
 def _question_rows(one: PairMetric) -> Iterator[Row]:
-    """Yield the questions whose score differs, most helped first."""
     matrix, (baseline, candidate) = one.matrix, one.matrix.scores
     gain = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0)
     for n in np.argsort(-gain, kind="stable").tolist():

@@ -176,10 +176,8 @@ def _listed(file: str, result: Result) -> list[str]:
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
-        fact = f"no question has labels.{CRITICAL} true"
-        raise InputError(
-            f"--questions: {fact}; list ids with --questions FILE, or mark some and run all these configs again"
-        )
+        way = "list ids with --questions FILE, or mark some and run all these configs again"
+        raise InputError(f"--questions: no question has labels.{CRITICAL} true; {way}")
     return listed
 
 
@@ -236,9 +234,7 @@ def decide(
         found, said = _check_against(one, after, conditions, scopes)
         checks += [replace(check, against=name if check.condition.paired and anchor else "") for check in found]
         if baseline:
-            same = ["both runs have the same config"] if one.run.signature == after.run.signature else []
-            redefined = ", ".join(comparable.redefined_metrics(one, after, metrics))
-            said = [*same, *([f"not measured in the same way in both: {redefined}"] if redefined else []), *said]
+            said = [*_pair_notes(one, after, metrics), *said]
         notes += [f"{name}: {note}" for note in said] if anchor else said
     notes += [weighted] if (weighted := weighted_note(after)) and not options.each else []
     notes = list(dict.fromkeys([*notes, *_notes(checks, options.slice, len(chosen))]))
@@ -265,11 +261,17 @@ def _check_against(
         if worst := [name for name in filled.worst if name in scope.chosen]:
             listed = f"{len(worst)} ({rules.list_first(worst)})"
             notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")
-        if condition.paired:
-            known = score_matrix([before, filled.result], condition.metric)
-            notes += [f"{condition.metric}: {note}" for note in [known.declined_note] if note]
+        if condition.paired and (note := score_matrix([before, filled.result], condition.metric).declined_note):
+            notes.append(f"{condition.metric}: {note}")
         checks += rules.run_checks(condition, before, filled, scope)
     return checks, notes
+
+
+def _pair_notes(before: Result, after: Result, metrics: Sequence[str]) -> Iterator[str]:
+    if before.run.signature == after.run.signature:
+        yield "both runs have the same config"
+    if redefined := comparable.redefined_metrics(before, after, metrics):
+        yield f"not measured in the same way in both: {', '.join(redefined)}"
 
 
 def _overall(checks: Sequence[Check]) -> Decision:
@@ -278,7 +280,6 @@ def _overall(checks: Sequence[Check]) -> Decision:
 
 
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
-    """Yield notes on missing questions, missing and ignored slices, variance, and corrections by human labels."""
     for check in checks:
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:

@@ -78,7 +78,6 @@ def gate_document(decision: GateDecision) -> Document:
 
 
 def _cells(check: Check) -> list[str]:
-    """Return one check's cells: decision, questions, means, difference, and distance from the margin."""
     found, unit, condition = check.found, check.unit, check.condition
     before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
     if math.isnan(found.low):

@@ -78,14 +78,10 @@ def _calibrate(options: argparse.Namespace) -> Document:
             ids = enumerate(run.result.questions["question_id"])
             reasons = {question: missing_reason(run.result, n, metric) for n, question in ids}
         found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
-    return calibration_document(found, run is not None and WEIGHT in run.result.questions)
-
-
-def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
-    """Build the document of judges' agreement with people; if ``weighted``, note that question weights are unused."""
-    unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
     blocks = [notes(_statements(calibration)) for calibration in found]
-    blocks += [lines(Statement("note", unused))] if weighted else []
+    if run and WEIGHT in run.result.questions:
+        unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
+        blocks.append(lines(Statement("note", unused)))
     return Document("Agreement of the judge with people", [Section(blocks)], [vars(one) for one in found])
 
 

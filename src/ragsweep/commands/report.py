@@ -2,18 +2,19 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, ignore_closed_pipe, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
+from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import cell, spelled
 from ragsweep.report.page import charts
-from ragsweep.report.sweep_report import RecordedSweep
+from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import moment
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.comparable import factors
@@ -26,6 +27,9 @@ from ragsweep.sweep.running.session import Session
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
 effect of each swept parameter, slices, and the individual questions. With --history: all sweeps as one page, with their
 golden sets, the best config of each sweep, and the changes. The file is self-contained."""
+
+Recorded = tuple[PastSweep, Result]
+"""A sweep, and the result of its best config by the first objective."""
 
 FORMAT = "ragsweep.history/1"
 SHOWN = 8
@@ -77,8 +81,7 @@ def report(arguments: Sequence[str]) -> int:
 
 
 def _history(path: str, name: str) -> int:
-    """Write the page of all sweeps of a ledger."""
-    sweeps = [RecordedSweep(*one) for one in recorded_sweeps(open_ledger(path))]
+    sweeps = list(recorded_sweeps(open_ledger(path)))
     if not sweeps:
         way = "repeat the command of a sweep, or try ragsweep run -m sweeps=demo"
         raise InputError(f"{path}: no sweep has a fully measured config; {way}")
@@ -102,70 +105,58 @@ def _write(name: str, content: bytes) -> None:
 # --- the page of all sweeps -------------------------------------------------------------------------------------------
 
 
-def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
+def history_document(sweeps: Sequence[Recorded]) -> Document:
     """Build the document of the page that compares sweeps over time; ``sweeps`` must be sorted, oldest first."""
-    asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
-    for one in sweeps:
-        asked.setdefault(one.questions, []).append(one)
-    latest_first = sorted(asked.values(), key=lambda group: -group[-1].past.created)
     sections = [Section([_golden_sets(sweeps)], "Golden sets", "golden")]
-    sections += [Section([*_group(group)], _title(group[-1]), f"history-{n}") for n, group in enumerate(latest_first)]
+    for n, group in enumerate(_latest_first(sweeps, lambda one: (*_golden_set(one), one[0].summary.name))):
+        past, dataset = group[-1][0], group[-1][1].run.dataset
+        part = "" if dataset.partition == "all" else f", {dataset.partition}"
+        title = f"{dataset.name} {dataset.undivided[:SHOWN]}{part}: {past.summary.name}"
+        sections.append(Section([*_group(group)], title, f"history-{n}"))
     return Document("Sweeps over time", sections, {"format": FORMAT})
 
 
-def _title(one: RecordedSweep) -> str:
-    dataset = one.best.run.dataset
-    part = "" if dataset.partition == "all" else f", {dataset.partition}"
-    return f"{dataset.name} {dataset.undivided[:SHOWN]}{part}: {one.past.summary.name}"
+def _golden_set(one: Recorded) -> tuple[str, str]:
+    return one[1].run.dataset.undivided, one[1].run.dataset.partition
 
 
-def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
-    """Make the table of golden sets, the most recently used first."""
-    asked: dict[tuple[str, str], list[RecordedSweep]] = {}
+def _latest_first(sweeps: Sequence[Recorded], questions: Callable[[Recorded], Hashable]) -> list[list[Recorded]]:
+    """Group sweeps on the same questions, the group with the latest sweep first."""
+    asked: dict[Hashable, list[Recorded]] = {}
     for one in sweeps:
-        asked.setdefault(one.questions[:2], []).append(one)
+        asked.setdefault(questions(one), []).append(one)
+    return sorted(asked.values(), key=lambda group: -group[-1][0].created)
+
+
+def _golden_sets(sweeps: Sequence[Recorded]) -> Block:
     rows = []
-    for group in sorted(asked.values(), key=lambda group: -group[-1].past.created):
-        dataset = group[-1].best.run.dataset
-        corpora = {one.best.run.dataset.corpus_digest for one in group}
+    for group in _latest_first(sweeps, _golden_set):
+        (first, _), (last, best) = group[0], group[-1]
+        dataset, corpora = best.run.dataset, {one.run.dataset.corpus_digest for _, one in group}
         counts = [f"{count:,}" for count in (dataset.questions, dataset.with_evidence, len(corpora))]
         names = [dataset.name, dataset.undivided[:SHOWN], dataset.partition]
-        rows.append([*names, *counts, moment(group[0].past.created), moment(group[-1].past.created), f"{len(group):,}"])
+        rows.append([*names, *counts, moment(first.created), moment(last.created), f"{len(group):,}"])
     counted = [">questions", ">with evidence", ">versions of the corpus"]
     header = ["golden set", "digest", "partition", *counted, "first", "last", ">sweeps"]
     return Table(header, rows, "Editing a question, a label or a weight changes the digest.")
 
 
-def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
+def _group(group: Sequence[Recorded]) -> Iterator[Block]:
     """Yield a chart of several sweeps on the same questions, and a table of the sweeps, latest first."""
-    metric = group[0].past.summary.name
+    metric = group[0][0].summary.name
     if len(group) > 1:
-        yield Charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
-    changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
-    rows = [
-        [
-            one.past.reference,
-            moment(one.past.created),
-            _week(one),
-            one.past.title,
-            f"{one.past.configs:,}",
-            one.past.best,
-            cell(one.past.summary),
-            changed,
-        ]
-        for one, changed in zip(group, changes, strict=True)
-    ]
+        yield Charts([{"label": "", "figure": charts.history([one for one, _ in group], metric)}], NOTE)
+    changes = ["", *(_changes(old, new) for (_, old), (_, new) in pairwise(group))]
+    rows = []
+    for (one, _), changed in zip(group, changes, strict=True):
+        week = time.strftime("%G-W%V", time.localtime(one.created))  # by ISO
+        named = [one.reference, moment(one.created), week, one.title]
+        rows.append([*named, f"{one.configs:,}", one.best, cell(one.summary), changed])
     header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]
     yield Table(header, rows[::-1], CHANGED)
 
 
-def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
+def _changes(old: Result, new: Result) -> str:
     """List the differences between the best configs of two sweeps, and whether they use the same documents."""
-    old, new = before.best, after.best
     corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"
-
-
-def _week(one: RecordedSweep) -> str:
-    """Return the ISO week: ``2026-W48``."""
-    return time.strftime("%G-W%V", time.localtime(one.past.created))

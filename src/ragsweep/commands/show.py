@@ -98,7 +98,6 @@ def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[st
 
 
 def _losses(result: Result) -> Iterator[Block]:
-    """Yield blocks on the stages that lost evidence, and on a hybrid compared with its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
         yield Table([f"{found.evidences:,} pieces of evidence", ">left", ">lost here"], funnel_rows(found))
@@ -111,7 +110,6 @@ def _losses(result: Result) -> Iterator[Block]:
 
 
 def _missed_document(result: Result, metric: str) -> Document:
-    """Build the document of the questions with score 0, with their retrieved chunks."""
     summary, columns = result.summaries.metrics[metric], result.questions
     if summary.higher_is_better is not True or summary.unit:
         raise InputError(f"--missed: a score of 0 in {metric} is not a miss; choose another metric with --metric")

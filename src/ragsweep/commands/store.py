@@ -3,15 +3,20 @@
 import argparse
 import os
 import re
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ragsweep.commands.command_line import Parser, print_document
-from ragsweep.commands.store_report import Listing, eviction_document, listing_document, removal_document
 from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
+from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, contents, read_results
@@ -22,6 +27,20 @@ _CONDITION = """store evict: specify a condition: --older-than AGE, --to-size SI
 --quarantine, --all; entries that meet all of them are removed"""
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+LEFTOVERS = {"pieces": "pieces of interrupted computations", "quarantine": "quarantine", "temporary": "temporary files"}
+SHORT = 12  # displayed characters of an address
+
+
+class Listing(NamedTuple):
+    """The content of a store, and the entries to list: all, or those of one stage."""
+
+    place: StorePlace
+    contents: Contents
+    entries: Sequence[Item]
+    stage: str | None
+    each: bool  # list single entries, not sums by stage
+    names: Mapping[str, tuple[str, ...]]  # signature of a result -> names of the sweeps that have it
+    unread: str  # why the ledger could not be read, so that there are no names
 
 
 def store(arguments: Sequence[str]) -> int:
@@ -30,7 +49,9 @@ def store(arguments: Sequence[str]) -> int:
     place, origin = _find(options.path)
     try:
         found = contents(place)
-        _check_stage(options.stage, found)
+        if options.stage not in (None, *(known := {item.stage for item in found.items if item.stage})):
+            near = nearest(options.stage, known)
+            raise ConfigError(f'--stage: no entry of the stage "{options.stage}" in this store{near}')
         if options.command == "list":
             print_document(listing_document(_list(place, found, options), origin), options)
         else:
@@ -92,31 +113,23 @@ def read_age(text: str) -> float:
 
 
 def _find(path: str | None) -> tuple[StorePlace, str]:
-    """Return the store and the source of its path; raises InputError if there is none."""
-    for folder, origin in ((path, "--path"), (os.environ.get("RAGSWEEP_STORE"), "the environment's RAGSWEEP_STORE")):
-        if folder:
-            return StorePlace(Path(folder).absolute()), origin
-    return StorePlace(Path(".ragsweep").absolute()), "the default, in this folder"
-
-
-def _check_stage(stage: str | None, found: Contents) -> None:
-    """Raise ConfigError, whose message suggests the nearest known stage, for a stage without entries."""
-    known = {item.stage for item in found.items if item.stage}
-    if stage is not None and stage not in known:
-        raise ConfigError(f'--stage: no entry of the stage "{stage}" in this store{nearest(stage, known)}')
+    """Return the store and the source of its path."""
+    given = os.environ.get("RAGSWEEP_STORE")
+    origin = "--path" if path else "the environment's RAGSWEEP_STORE" if given else "the default, in this folder"
+    return StorePlace(Path(path or given or ".ragsweep").absolute()), origin
 
 
 def _list(place: StorePlace, found: Contents, options: argparse.Namespace) -> Listing:
-    """Return the store's entries of the chosen stage, or of all stages, with the results that use them."""
     entries = [item for item in found.entries if options.stage in (None, item.stage)]
     try:
-        return Listing(place, found, entries, options.stage, options.entries, read_results(place))
+        results, unread = read_results(place), ""
     except InputError as fault:
-        return Listing(place, found, entries, options.stage, options.entries, None, str(fault))
+        results, unread = None, str(fault)
+    names = results.names if results else {}
+    return Listing(place, found, entries, options.stage, options.entries, names, unread)
 
 
 def _evict(place: StorePlace, found: Contents, origin: str, options: argparse.Namespace) -> None:
-    """Print the items to remove, and remove them if the user confirms it or has given ``--yes``."""
     results = read_results(place) if options.unreachable else None
     items = choose(found, options.conditions, results, time.time())
     print_document(eviction_document(place, items, origin))
@@ -137,3 +150,151 @@ def _confirmed() -> bool:
         raise ConfigError("store evict: confirmation needs a terminal; --yes removes without confirmation")
     print("remove? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def listing_document(listing: Listing, origin: str) -> Document:
+    """Build the document of a store's content; ``origin`` says where the store's path was set."""
+    rows = _entry_rows(listing) if listing.each else _stage_rows(listing)
+    header = ["stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"]
+    if listing.each:
+        header = ["address", "stage", "class", ">size", ">rows", ">took", ">made", ">used", ">results", "of"]
+    table: Block = Table(header, rows) if rows else lines(Statement("", "nothing is stored"))
+    blocks = ([_named(listing.place, origin)], [table], [lines(_notes(listing))])
+    return Document("Store", [Section(one) for one in blocks], _facts(listing))
+
+
+def _named(place: StorePlace, origin: str) -> Block:
+    return lines(Statement("store", f"{place.path} ({origin})", {"path": place.path}))
+
+
+def _notes(listing: Listing) -> Iterator[Statement]:
+    yield _disk(listing.place, listing.contents)
+    if gone := sum(not item.there for item in listing.contents.items):
+        yield Statement("gone", f"{_count_entries(gone)} without data: recomputed when needed", {"gone": gone})
+    for path in listing.place.unknown():
+        yield Statement("unknown", f"{path.relative_to(listing.place.folder)} is not the store's; skipped")
+    if listing.unread:
+        yield Statement("warning", f"{listing.unread}; the sweeps that used an entry are unknown")
+
+
+def _disk(place: StorePlace, found: Contents) -> Statement:
+    disk = shutil.disk_usage(place.folder)
+    unused = f", {spelled(found.unused)} of it unused inside store.db" if found.unused >= 1e6 else ""
+    text = f"the store takes {spelled(found.bytes)}{unused} · {spelled(disk.free)} of {spelled(disk.total)} free"
+    return Statement("disk", text, {"bytes": found.bytes, "unused": found.unused, "free": disk.free})
+
+
+def _stage_rows(listing: Listing) -> list[list[str]]:
+    now, groups = time.time(), _by_stage(listing.entries)
+    if len(groups) > 1:
+        groups.append(("all", list(listing.entries)))
+    if listing.stage is None:
+        items = listing.contents.items
+        groups += [(label, [one for one in items if one.sort == sort]) for sort, label in LEFTOVERS.items()]
+    rows = []
+    for label, group in groups:
+        if group:
+            sums = _sums(group)
+            took = duration(sums["seconds"]) if any(item.stage for item in group) else ""
+            ages = [ago(now - sums[name]) for name in ("oldest", "newest", "used")]
+            rows.append([label, str(len(group)), spelled(sums["bytes"]), took, *ages])
+    return rows
+
+
+def _entry_rows(listing: Listing) -> list[list[str]]:
+    now, rows = time.time(), []
+    for item in sorted(listing.entries, key=lambda item: (item.stage, -item.used)):
+        sweeps = Counter(name for user in item.users for name in listing.names.get(user, ("not in the ledger",)))
+        named = [item.name[:SHORT], item.stage or "unlisted", item.target.rpartition(".")[2]]
+        count = f"{item.rows:,}" if item.sort == "rows" else ""
+        took = duration(item.seconds) if item.stage else ""
+        ages = [ago(now - item.made), ago(now - item.used)]
+        users = [str(len(item.users)), ", ".join(f"{name} ({count})" for name, count in sweeps.items())]
+        rows.append([*named, spelled(item.bytes), count, took, *ages, *users])
+    return rows
+
+
+def _facts(listing: Listing) -> dict[str, Any]:
+    place, found, disk = listing.place, listing.contents, shutil.disk_usage(listing.place.folder)
+    facts: dict[str, Any] = {
+        "path": place.path,
+        "bytes": found.bytes,
+        "disk_free": disk.free,
+        "disk_total": disk.total,
+        "database_bytes": found.database,
+        "database_unused": found.unused,
+        "stages": {stage: _sums(items) for stage, items in _by_stage(listing.entries)},
+        "unknown": [path.relative_to(place.folder) for path in place.unknown()],
+    }
+    for sort in LEFTOVERS:
+        items = [item for item in found.items if item.sort == sort]
+        facts[sort] = {"count": len(items), "bytes": _bytes(items)}
+    if listing.each:
+        facts["entries"] = []
+        for item in listing.entries:
+            known = {key: value for key, value in asdict(item).items() if key not in ("name", "there", "written")}
+            users = {user: listing.names.get(user, ()) for user in item.users}
+            facts["entries"].append({**known, "address": item.name, "users": users})
+    return facts
+
+
+def _by_stage(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
+    """Group items by stage, and those without a stage by their kind; the largest group comes first."""
+    stages: dict[str, list[Item]] = {}
+    for item in items:
+        stages.setdefault(item.stage or LEFTOVERS.get(item.sort, "unlisted"), []).append(item)
+    return sorted(stages.items(), key=lambda pair: -_bytes(pair[1]))
+
+
+def _bytes(items: Iterable[Item]) -> int:
+    return sum(item.bytes for item in items)
+
+
+def _sums(items: Sequence[Item]) -> dict[str, float]:
+    rows, seconds = sum(item.rows for item in items), sum(item.seconds for item in items)
+    sums: dict[str, float] = {"entries": len(items), "bytes": _bytes(items), "rows": rows, "seconds": seconds}
+    made, used = [item.made for item in items], [item.used for item in items]
+    return sums | {"oldest": min(made), "newest": max(made), "used": max(used)}
+
+
+def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> Document:
+    """Build the document of the items to remove."""
+    sections = [Section([_named(place, origin)])]
+    if items:
+        rows = []
+        for stage, group in _by_stage(items):
+            sums = _sums(group)
+            rows.append([stage, str(len(group)), spelled(sums["bytes"]), duration(sums["seconds"])])
+        sections.append(Section([Table(["remove", ">count", ">size", ">took to compute"], rows)]))
+    text = _amount(items) or "nothing: no entry meets all conditions"
+    sections.append(Section([lines(Statement("remove", text, {"items": len(items)}))]))
+    return Document("Eviction", sections)
+
+
+def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
+    """Build the document of the removed items, and of those that could not be removed.
+
+    ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space.
+    """
+    left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
+    removed = [item for item, why in tried if not why]
+    done = Statement("removed", _amount(removed) or "nothing", {"removed": len(removed)})
+    text = f"{spelled(found.unused)} stay unused inside store.db until the next evict: {kept}"
+    note = [Statement("note", text)] if kept else []
+    return Document("Eviction", [Section([lines(left, done, note, _disk(place, found))])])
+
+
+def _amount(items: Sequence[Item]) -> str:
+    entries = sum(item.sort in ("whole", "rows") for item in items)
+    counts = [_count_entries(entries)] if entries else []
+    sorts = Counter[str](item.sort for item in items)
+    counts += [f"{label}: {sorts[sort]:,}" for sort, label in LEFTOVERS.items() if sorts[sort]]
+    cost = f" · {duration(_sums(items)['seconds'])} of computing" if entries else ""
+    return f"{', '.join(counts)} · {spelled(_bytes(items))}{cost}" if items else ""
+
+
+def _count_entries(number: int) -> str:
+    return f"{number:,} {'entry' if number == 1 else 'entries'}"

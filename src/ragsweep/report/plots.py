@@ -186,7 +186,6 @@ def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], lis
 
 
 def _write(axes: Axes, text: str, place: float, line: int) -> None:
-    """Print a value above its point."""
     axes.annotate(text, (place, line), (0, 3), textcoords="offset points", ha="center", fontsize=7, color=GREY)
 
 
@@ -242,7 +241,6 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
 
 
 def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None:
-    """Plot one panel, the first config on top."""
     known = [(line, one) for line, one in enumerate(panel.summaries) if one is not None and math.isfinite(one.value)]
     bars = [(line, one) for line, one in known if math.isfinite(one.low) and math.isfinite(one.high)]
     axes.hlines([line for line, _ in bars], [one.low for _, one in bars], [one.high for _, one in bars], COLOUR, lw=1.6)

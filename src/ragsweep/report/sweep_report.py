@@ -35,19 +35,6 @@ class PastSweep:
 
 
 @dataclass(frozen=True)
-class RecordedSweep:
-    """A sweep with its best config by the first objective."""
-
-    past: PastSweep
-    best: Result
-
-    @property
-    def questions(self) -> tuple[str, str, str]:
-        """The golden set's digest, the partition, and the metric's name; comparable sweeps have the same three."""
-        return self.best.run.dataset.undivided, self.best.run.dataset.partition, self.past.summary.name
-
-
-@dataclass(frozen=True)
 class SweepReport:
     """The content of a sweep's documents.
 

@@ -188,7 +188,6 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
 
 
 def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column]:
-    """Make a column for each parameter that varies within the sweep."""
     every, columns = all_settings(results), []
     for key, name in short_keys(varying_keys(every)).items():
         cells = [_cut(every[row].get(key, "")) for row in chosen]

@@ -199,7 +199,6 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _expected(plan: Plan) -> str:
-    """Describe the expected duration of a plan, as far as known."""
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
     known = about(plan.total.seconds).replace("about", "up to" if plan.upper else "about")

@@ -98,10 +98,8 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
     """
     rows = best_first(verdict, verdict.variance)
     if rows:
-        shares = verdict.variance[rows[0]]
-        yield Statement(
-            "", f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}: {shares}.", shares.facts
-        )
+        shares, pair = verdict.variance[rows[0]], f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}"
+        yield Statement("", f"{pair}: {shares}.", shares.facts)
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
@@ -142,10 +140,7 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield, for each field that the metric needs and some questions lack, how many questions the metric applies to.
-
-    Questions without evidence are counted in the heading of the table instead.
-    """
+    """Yield how many questions the metric applies to; those without evidence are counted in the table's heading."""
     summary = verdict.results[verdict.reference].summaries.metrics[verdict.metric]
     for why in sorted(LACKING & summary.reasons.keys()):
         applies = f"{summary.n_total - summary.n_skipped:,} of {summary.n_total:,}"
@@ -173,16 +168,9 @@ def _ends(found: Differences, row: int) -> tuple[float, float, float]:
 
 
 def _change(verdict: SweepComparison, estimate: float, low: float, high: float, higher_is_better: bool) -> str:
+    """Format an improvement, positive if better, with its interval; a logarithm of a ratio as the metric's ratio."""
     if not higher_is_better:
         estimate, low, high = -estimate, -high, -low
-    return between(verdict, estimate, low, high)
-
-
-def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    """Format an improvement, positive if better, with its interval.
-
-    If the comparison is of ratios, the improvement is a logarithm, and is written as the ratio of the metric's values.
-    """
     if verdict.differences.ratios:
         ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
         return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
