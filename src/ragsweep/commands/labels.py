@@ -27,10 +27,7 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 
 
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
-    """Raise InputError for labels outside the bounds of their metric.
-
-    The bounds are those that the results' configs define, else those inferred by `bounds_of_scores`.
-    """
+    """Raise InputError for labels outside the bounds that the results' configs define or `bounds_of_scores` infers."""
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:

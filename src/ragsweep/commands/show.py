@@ -18,7 +18,6 @@ from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import verdict_word
 from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
@@ -85,7 +84,7 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
         yield Statement("", f"{found.metric}: {role} of its sweep.", {"metric": found.metric})
     else:
         against = f"{words.name(found, found.reference)}, {role}"
-        text = f"{found.metric}: {verdict_word(found, row)}, {words.change(found, row)} against {against}."
+        text = f"{found.metric}: {words.verdict_word(found, row)}, {words.change(found, row)} against {against}."
         yield Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
 
 

@@ -49,11 +49,7 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements about answers and searches.
-
-    The statements describe thoughts and the effect of context. For a single config they also describe outcomes and
-    abstention and, even if it does not answer, for how many questions it searched.
-    """
+    """Yield the thoughts and the effect of context; for a single config, also outcomes, abstention and searches."""
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]

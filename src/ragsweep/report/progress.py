@@ -90,10 +90,7 @@ class _Running:
 
 
 class StageProgress(Lines):
-    """Shows the progress of the innermost running stage, and prints a line at the end of a long stage.
-
-    ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
-    """
+    """Shows the progress of the innermost running stage, and prints a line at the end of a long stage."""
 
     def __init__(
         self, screen: Screen, bars: Progress, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None

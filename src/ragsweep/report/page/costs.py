@@ -97,11 +97,7 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value -> config for one group of configs that differ only in ``key``; empty if there is no such group.
-
-    Of several groups, the one with the best config is returned. Numeric values are in ascending order, options in the
-    order of the sweep.
-    """
+    """Return value -> config for the best group of configs that differ only in ``key``, sorted by `_place`."""
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
         if known.get(key):

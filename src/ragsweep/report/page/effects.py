@@ -37,18 +37,16 @@ def effect_items(view: PageView) -> Iterator[Block]:
         yield from _curves(view, found, list(swept_within(view.best_first, view.metric, ())))
         return
     keys = short_keys(varying_keys(list(configs.values())))
+    compared = [one for one in view.results if one.name in configs]
     if view.report.sampler and len(keys) > 1:
-        shown = [one for one in view.results if one.name in configs]
-        yield Charts(
-            [{"label": "", "figure": effect_charts.parallel(shown, configs, view.metric, keys)}],
-            "Each line is a config. The best tenth is in colour.",
-        )
-    if not view.report.sampler:  # a search has too few configs of each option
-        compared = [one for one in view.results if one.name in configs]
-        configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
+        figure = effect_charts.parallel(compared, configs, view.metric, keys)
+        yield Charts([{"label": "", "figure": figure}], "Each line is a config. The best tenth is in colour.")
+    if view.report.sampler:  # a search has too few configs of each option
+        yield from _curves(view, found, list(effects(found, configs)))
+        return
+    configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
     drawn = list(effects(found, configs))
-    if not view.report.sampler:
-        drawn += swept_within(view.best_first, view.metric, {one.key for one in drawn})
+    drawn += swept_within(view.best_first, view.metric, {one.key for one in drawn})
     yield from _curves(view, found, drawn)
 
 
@@ -76,27 +74,21 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     if not math.isnan(chosen.chosen):
         often = f"Cross-validation chooses {one.chosen:g} in {percentage(chosen.chosen)} of the folds"
         unseen = f"{often}; what it chooses has {number(one.held_out)} on unseen questions."
-    where = (
-        f" (of the curve through {one.points[0].config.partition(' ')[0]})"
-        if len(one.points) < len(view.best_first)
-        else ""
-    )
+    through = one.points[0].config.partition(" ")[0]
+    where = f" (of the curve through {through})" if len(one.points) < len(view.best_first) else ""
     yield f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}. {unseen}"
 
 
 def _single_changes(view: PageView) -> dict[str, str]:
-    """Return config name -> its change from the reference, in a sweep of single changes; empty for other sweeps.
-
-    In such a sweep every other config differs from the reference in exactly one parameter, and this is not the same
-    parameter for all of them.
-    """
+    """Return config name -> its change from the reference; empty unless each has one, not all of the same parameter."""
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)
     changes = {other.name: factors(base, other) for other in view.results if other is not base}
-    ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
-    if not ablation:
+    if any(len(one) != 1 for one in changes.values()):
         return {}
     names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values())))
+    if len(names) < 2:
+        return {}
     return {
         name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}" for name, (one, *_) in changes.items()
     }
