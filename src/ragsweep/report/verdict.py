@@ -94,7 +94,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the sources of variance in the difference between the reference and the best of the other configs.
 
-    Yields nothing without repeated answers.
+    Yields nothing if neither answers nor judgements are repeated.
     """
     rows = best_first(verdict, verdict.variance)
     if rows:

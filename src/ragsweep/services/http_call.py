@@ -100,7 +100,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Repeat the attempt until it succeeds, fails permanently, or retries or time run out."""
+        """Repeat the attempt until it succeeds or fails permanently, or until no retries or no time are left."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0

@@ -26,7 +26,7 @@ def sample(queries: Sequence[str]) -> tuple[str, ...]:
 
 
 class Probes(NamedTuple):
-    """The time of each question, and the state of the machine at that time; arrays of shape (questions,)."""
+    """How long each question took, and the state of the machine around then; arrays of shape (questions,)."""
 
     seconds: NDArray[np.float64]
     work: NDArray[np.float64]  # seconds of the fixed work shortly before

@@ -1,4 +1,4 @@
-"""The conclusion of a sweep as data, and that about a pair, drawn consistently with its sweep."""
+"""The conclusions about a sweep and about a pair of configs, as data; a pair's is consistent with its sweep's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Convert golden sets with their corpus: to BEIR, TREC and SQuAD, and to triplets for training retrievers."""
+"""Convert a golden set and its corpus to BEIR, TREC or SQuAD, or to triplets for training retrievers."""
 
 import json
 from collections import Counter, defaultdict

@@ -1,1 +1,1 @@
-"""Check a golden set: the measure and threshold of each gate, and tests with a model."""
+"""Check a golden set: measure each gate and judge it by its configured threshold, and run tests with a model."""

@@ -194,8 +194,8 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
         if MASK in str(text) and text not in proved:
             raise InputError(
                 f"{found}: {key}: its value is masked in the ledger ({text}), and a bundle contains no secret and no"
-                " value of an environment variable; write a name or an address in the config, and put an API key in the"
-                " variable that key_env names; then run the config again, and ship that run"
+                " value of an environment variable; if it is a name or an address, write it out in the config; if it is"
+                " an API key, put it in the variable that key_env names; then run the config again, and ship that run"
             )
     if fault:
         raise fault

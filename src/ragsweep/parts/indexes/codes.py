@@ -24,7 +24,7 @@ A_MEAN = 64
 
 
 class CodeIndex(FaissIndex):
-    """Base class: compare the query with a code of every vector, and take ``oversampling * depth`` candidates."""
+    """Base class: compare the query with every vector's code, and take ``oversampling * depth`` candidates."""
 
     oversampling: int
 
@@ -104,7 +104,7 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the means (m, means, values per piece), and return them and every vector's code.
+        """Train the means, an array (m, means per piece, values per piece); return them with every vector's code.
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """

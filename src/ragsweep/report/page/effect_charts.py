@@ -120,7 +120,7 @@ def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ only in ``key``, whose values must be numbers.
+    """Group the configs that differ only in ``key``; configs whose value of it is not a number are left out.
 
     Groups with fewer than three values are left out. The group with the best config comes first.
     """

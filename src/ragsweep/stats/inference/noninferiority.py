@@ -101,7 +101,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     differences = sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
         most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
-        raise InputError(f"{most}; use a bound within the range, or gate it without --sequential")
+        raise InputError(f"{most}; correct the bounds of the metric, or gate it without --sequential")
     weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
     sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
