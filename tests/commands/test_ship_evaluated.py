@@ -97,7 +97,7 @@ def test_part_that_has_changed_since_its_evaluation_is_refused_by_its_key(name: 
 
 @pytest.mark.parametrize(("number", "key"), [*enumerate(MASKED, 3)])
 def test_value_that_the_ledger_does_not_have_is_refused_by_its_key(number: int, key: str, folder: Path) -> None:
-    with pytest.raises(InputError, match=rf"\(mine#{number}\): llm\.{key}.*: .* write a name or an address in"):
+    with pytest.raises(InputError, match=rf"\(mine#{number}\): llm\.{key}.*: .* write it out in the config"):
         ship([f"mine#{number}", "--name", "handbook"])
 
 

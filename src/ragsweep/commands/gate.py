@@ -108,9 +108,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: requires a condition on a difference: --margin METRIC=X or --at-least METRIC=+X")
     if options.each and options.labels:
-        raise ConfigError(
-            "--each and --labels: --labels corrects means, but --each tests single questions; use only one"
-        )
+        raise ConfigError("--each and --labels: --labels corrects means, --each tests single questions; use only one")
     if options.sequential:
         _check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]

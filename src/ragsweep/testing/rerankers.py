@@ -54,7 +54,7 @@ class RerankerContract(Contract):
         assert none.shape == (0,)
 
     def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
-        """Check that a score does not depend on batch or order, as pairs are stored; the last pair repeats the first."""
+        """Check that a score does not depend on the batch, as pairs are stored; the last pair repeats the first."""
         part = self.part()
         scores = part.score(PAIRS)
         np.testing.assert_array_equal(part.score(PAIRS), scores)
