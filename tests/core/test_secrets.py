@@ -16,7 +16,11 @@ def test_values_of_secret_names_are_masked_at_any_depth() -> None:
     assert mask(similar) == similar
 
 
-@pytest.mark.parametrize("line", ["llm.api_key=sk-1", "+judge.token=x", "password=x"])
+@pytest.mark.parametrize(
+    "line",
+    ["llm.api_key=sk-1", "+judge.token=x", "password=x", "+my={api_key: sk-12345}", "my={a: {passwd: sk-1}}",
+     "a.api_key='${oc.env:X,sk-1}'"],
+)  # fmt: skip
 def test_secret_on_the_command_line_is_refused_without_repeating_it(line: str) -> None:
     with pytest.raises(ConfigError, match="in an environment variable") as fault:
         refuse_secrets([line])
@@ -27,7 +31,8 @@ def test_secret_on_the_command_line_is_refused_without_repeating_it(line: str) -
 @pytest.mark.parametrize(
     "name",
     ["api_keys", "passwords", "tokens", "auth", "bearer", "cookie", "session", "dsn", "connection_string", "pwd", "jwt",
-     "sas", "oauth", "creds", "webhook", "pin", "basicAuth", "connectionString", "refresh_tokens[0]"],
+     "sas", "oauth", "creds", "webhook", "pin", "basicAuth", "connectionString", "refresh_tokens[0]",
+     "passwd", "apiKey", "client-secret", "db_pwd", "credentials", "accessToken", "passphrase"],
 )  # fmt: skip
 def test_names_of_secrets_are_masked_and_refused(name: str) -> None:
     assert mask({name: ["value"], "more": {name: {"user": "value"}}}) == {name: [MASK], "more": {name: {"user": MASK}}}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridConvex, HybridRrf, Vector
 from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Store
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
 NONE = built(NoReranker())
@@ -44,15 +46,16 @@ def test_alone_or_in_a_hybrid_a_leg_is_one_address() -> None:
     assert lay(built(Words())).ranking.address in {leg.address for leg in together.ranking.inputs}
 
 
-def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages() -> None:
-    executor, queries = Executor(), ["cats on the mat", "source code"]
-    for alpha in np.linspace(0, 1, 11):
-        for top_k in (1, 2, 3):
-            executor.get(lay(hybrid(float(alpha)), top_k=top_k).context, queries)
-    counted = stages(executor)
-    assert {stage: counted[stage] for stage in ("chunk", "embed", "index", "retrieve", "fuse", "context")} == {
-        "chunk": 1, "embed": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33,
-    }  # fmt: skip
+def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages_and_with_the_store_nothing(tmp_path: Path) -> None:
+    configs = [lay(hybrid(alpha / 10), top_k=top_k) for alpha in range(11) for top_k in (1, 2, 3)]
+    cold = {"chunk": 1, "embed": 1, "embed_queries": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33}
+    found = []
+    for expected in (cold, {"context": 33}):
+        executor = Executor(Store(tmp_path, pytest.fail))
+        contexts = [executor.get(one.context, ["cats on the mat", "source code"]) for one in configs]
+        found.append([context.positions.tobytes() for context in contexts])
+        assert {stage: count for stage, count in stages(executor).items() if count} == expected
+    assert found[0] == found[1]
 
 
 def test_context_is_the_head_of_the_ranking() -> None:

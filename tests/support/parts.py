@@ -20,6 +20,7 @@ from ragsweep.core.types import (
     Corpus,
     Embeddings,
     Evidence,
+    Floats,
     GoldenSet,
     PartTraits,
     Question,
@@ -153,6 +154,12 @@ def vector(weight: float = 1.0) -> BuiltPart:
     index = Spec("Flat", "1")
     spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
     return BuiltPart(Vector(Letters(weight), Flat(), Flat()), spec)
+
+
+def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
+    """Draw vectors of length one."""
+    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def untitled(*texts: str) -> Corpus:

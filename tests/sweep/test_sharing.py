@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ragsweep.core.results import Failure
 from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.sweep.searching.search_run import leave
+from support import wait_until
 from support.commands import ROOT, RUN, artifacts, runs, write_dataset
 from support.servers import forked
 from support.servers.postgresql_server import Database, database
@@ -42,13 +43,6 @@ def command(folder: Path, environment: dict[str, str], *arguments: str) -> Itera
     finally:
         process.kill()
         process.communicate()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def halted_within_a_trial(process: Command, study: Path) -> bool:
@@ -95,9 +89,9 @@ def test_commands_share_a_search_and_the_work_of_killed_ones(environment: dict[s
     study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
         opener = stack.enter_context(command(tmp_path, environment, *typed))
-        until(lambda: halted_within_a_trial(opener, study))
+        wait_until(lambda: halted_within_a_trial(opener, study), 150)
         others = [stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2)]
-        until(lambda: len(ended_jobs(study)) > 1)
+        wait_until(lambda: len(ended_jobs(study)) > 1, 150)
         opener.kill()
         said = [one.communicate(timeout=180) for one in others]
     assert [one.returncode for one in others] == [0, 0], said
@@ -115,7 +109,7 @@ def test_interrupted_command_leaves_rest(number: signal.Signals, environment: di
     study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
         one, other = (stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2))
-        until(lambda: {one.pid, other.pid} & working(study))
+        wait_until(lambda: {one.pid, other.pid} & working(study), 150)
         one.send_signal(number)
         out, error = one.communicate(timeout=60)
         assert one.returncode == 128 + number, out + error

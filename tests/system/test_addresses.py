@@ -17,23 +17,14 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
-from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.parts.chunkers import NoChunker
-from ragsweep.parts.indexes import Flat
-from ragsweep.parts.rerankers import NoReranker
-from ragsweep.parts.retrievers import HybridConvex, Vector
-from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
-from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
 from support import nightly
-from support.parts import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
@@ -514,44 +505,26 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
         ("chunker=none", {"chunk"}),
         nightly("retriever=hybrid_convex", {"fuse", "latency"}),
         ("retriever@retriever.legs.bm25=none", {"index"}),
+        ("targets=none", set()),
+        nightly("targets=rag", set()),
+        nightly("targets=retrieval", set()),
+        nightly("targets=rag_lenient", set()),
+        ("+metrics.more={_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}", set()),
+        nightly("metrics.mrr=null", set()),
+        nightly("metrics.ndcg_at_3.cutoff=4", set()),
+        nightly("metrics.ndcg_at_3.gain=exponential", set()),
+        nightly("metrics.latency_p50_ms.quantile=.4", set()),
+        nightly("metrics.latency_p50_ms.stage=retrieve", set()),
     ],
 )
-def test_another_class_is_another_computation(
+def test_another_class_is_another_computation_metric_another_result_and_target_the_same(
     change: str, stages: set[str], data: dict[str, Path], changed: Changed
 ) -> None:
     lines = base("", data)
     before, after = changed(lines), changed([*lines, change])
     assert begins(before, after) == stages
-    assert after.signature != before.signature
-
-
-@pytest.mark.parametrize(
-    "change", ["targets=none", nightly("targets=rag"), nightly("targets=retrieval"), nightly("targets=rag_lenient")]
-)
-def test_another_target_is_the_same_result(change: str, data: dict[str, Path], changed: Changed) -> None:
-    lines = base("", data)
-    before, after = changed(lines), changed([*lines, change])
-    assert (begins(before, after), after.signature) == (set(), before.signature)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "+metrics.more={_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}",
-        nightly("metrics.mrr=null"),
-        nightly("metrics.ndcg_at_3.cutoff=4"),
-        nightly("metrics.ndcg_at_3.gain=exponential"),
-        nightly("metrics.latency_p50_ms.quantile=.4"),
-        nightly("metrics.latency_p50_ms.stage=retrieve"),
-    ],
-)
-def test_another_metric_is_another_result_of_the_same_stages(
-    change: str, data: dict[str, Path], changed: Changed
-) -> None:
-    lines = base("", data)
-    before, after = changed(lines), changed([*lines, change])
-    assert addresses(after).keys() == addresses(before).keys()
-    assert after.signature != before.signature
+    assert (after.signature == before.signature) == change.startswith("targets")
+    assert (addresses(after).keys() == addresses(before).keys()) == (not stages)
 
 
 def test_another_sample_of_questions_is_another_result_of_the_same_stages(
@@ -614,23 +587,23 @@ def edited(path: Path, old: bytes, new: bytes) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_corpus_edited_in_place_is_another(data: dict[str, Path], tmp_path: Path, changed: Changed) -> None:
-    copy = {**data, "beir": Path(shutil.copytree(data["beir"], tmp_path / "beir"))}
-    before = changed(base("", copy))
-    edited(copy["beir"] / "corpus.jsonl", b"the cat", b"the hat")
-    after = changed(base("", copy))
-    assert begins(before, after) == {SOURCE}
-    assert after.signature != before.signature
-
-
-def test_golden_file_edited_in_place_is_another_result_of_the_same_stages(
-    data: dict[str, Path], tmp_path: Path, changed: Changed
-) -> None:
-    copy = {**data, "jsonl": Path(shutil.copytree(data["jsonl"], tmp_path / "jsonl"))}
-    before = changed(base("dataset/jsonl", copy))
-    edited(copy["jsonl"] / "golden.jsonl", b'"d0"', b'"d1"')
-    after = changed(base("dataset/jsonl", copy))
-    assert addresses(after).keys() == addresses(before).keys()
+@pytest.mark.parametrize(
+    ("option", "name", "old", "new", "stages"),
+    [
+        ("beir", "corpus", b"the cat", b"the hat", {SOURCE}),
+        ("jsonl", "golden", b'"d0"', b'"d1"', set()),
+    ],
+)
+def test_corpus_edited_in_place_is_another_and_a_golden_file_another_result_of_the_same_stages(
+    option: str, name: str, old: bytes, new: bytes, stages: set[str], data: dict[str, Path], tmp_path: Path,
+    changed: Changed,
+) -> None:  # fmt: skip
+    copy = {**data, option: Path(shutil.copytree(data[option], tmp_path / option))}
+    before = changed(base(f"dataset/{option}", copy))
+    edited(copy[option] / f"{name}.jsonl", old, new)
+    after = changed(base(f"dataset/{option}", copy))
+    assert begins(before, after) == stages
+    assert (addresses(after).keys() == addresses(before).keys()) == (not stages)
     assert after.signature != before.signature
 
 
@@ -662,47 +635,3 @@ def test_another_version_of_a_library_is_another_computation(
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == library else real(name))
     assert begins(before, changed(lines)) == {stage}
-
-
-# --- a change reaches what reads it, and no more ------------------------------------------------------------------
-
-
-def fused(alpha: float, top_k: int) -> Parts:
-    letters = Letters()
-    legs = {
-        "bm25": built(Words()),
-        "vector": BuiltPart(
-            Vector(letters, Flat(), Flat()),
-            Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1"), "exact": Spec("F", "1")}),
-        ),
-    }
-    hybrid = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha)
-    spec = Spec("HybridConvex", "1", {"alpha": alpha, "legs": {name: leg.spec for name, leg in legs.items()}})
-    return Parts(corpus(), built(NoChunker()), BuiltPart(hybrid, spec), built(NoReranker()), 4, top_k)
-
-
-GRID = [(alpha / 10, top_k) for alpha in range(11) for top_k in (1, 2, 3)]
-QUESTIONS = ("the cat", "source code", "bread and salt")
-
-
-def run_grid(folder: Path) -> tuple[dict[str, int], list[bytes]]:
-    executor = Executor(Store(folder, pytest.fail))
-    found = [executor.get(graph(fused(*config)).context, QUESTIONS) for config in GRID]
-    return {stage: work.executed for stage, work in executor.work.items()}, [
-        value.positions.tobytes() for value in found
-    ]
-
-
-def test_grid_costs_its_union_cold_and_nothing_warm(tmp_path: Path) -> None:
-    cold, first = run_grid(tmp_path)
-    assert cold == {"chunk": 1, "embed": 1, "embed_queries": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33}
-    warm, again = run_grid(tmp_path)
-    assert {stage: count for stage, count in warm.items() if count} == {"context": 33}
-    assert again == first
-
-
-def test_weight_of_a_leg_changes_fusion_and_nothing_before_it() -> None:
-    one, other = graph(fused(0.2, 2)), graph(fused(0.7, 2))
-    new = {node.address: node for node in walk(other.wanted)}.keys() - {node.address for node in walk(one.wanted)}
-    stages = [node.stage for node in walk(other.wanted) if node.address in new]
-    assert set(stages) == {"fuse", "context"}  # and not latency: a weight does not change the work

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from support import wait_until
 from support.commands import RUN, mlflow_client, user_environment
 from support.servers import forked
 
@@ -150,17 +150,10 @@ def test_sweep_killed_at_fifty_moments_is_continued(seed: int, tmp_path: Path, u
 @pytest.mark.nightly
 def test_workers_of_a_killed_command_end_with_their_job(tmp_path: Path) -> None:
     process, ledger = start(tmp_path, MANY), Ledger(tmp_path / ".ragsweep")
-    wait_until(lambda: any(ledger.records(sweep.id) for sweep in ledger.sweeps()))
+    wait_until(lambda: any(ledger.records(sweep.id) for sweep in ledger.sweeps()), 60)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not is_running(process.pid))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: not is_running(process.pid), 60)
 
 
 def is_running(group: int) -> bool:

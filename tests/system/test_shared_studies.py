@@ -17,6 +17,7 @@ import pytest
 from hydra.errors import HydraException
 
 from optuna_sweeper.storage import check_reachable, check_url, open_storage
+from support import wait_until
 from support.servers import forked
 from support.servers.postgresql_server import Database, database
 from support.servers.studies import LEFT, TRIALS, by_job, query
@@ -91,13 +92,6 @@ def check_whole(url: str, trials: int) -> None:
     assert query(url, LEFT) == [(0,)]
     assert query(url, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(trials,)]
     assert query(url, "SELECT count(DISTINCT number) FROM trials") == query(url, "SELECT count(*) FROM trials")
-
-
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def start(how: str, settings: object) -> list[dict[str, Any]]:
@@ -186,7 +180,7 @@ def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str
     (url, log), lapse = fresh(), 1.0
     settings = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
     with worker(settings) as paused:
-        until(lambda: begun(log))
+        wait_until(lambda: begun(log), 120)
         paused.send_signal(signal.SIGSTOP)
         time.sleep(3 * lapse)
         with worker(settings) as awake:
@@ -205,7 +199,7 @@ def test_interrupted_process_leaves_its_trial_at_once_without_counting_an_attemp
     url, log = fresh()
     settings = {"url": url, "log": str(log), "trials": 2, "wait": 30}
     with worker(settings) as first:
-        until(lambda: begun(log))
+        wait_until(lambda: begun(log), 120)
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=60)
         assert first.returncode != 0

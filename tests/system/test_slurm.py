@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from ragsweep.stages.remote import Remote, open_remote
+from support import wait_until
 from support.commands import RUN, Ended, call, ended, user_environment
 from support.servers.object_store import ObjectServer, object_server
-from support.servers.slurm_cluster import NODES, Slurm, slurm_cluster, wait_until, why_not
+from support.servers.slurm_cluster import NODES, Slurm, slurm_cluster, why_not
 from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_submitit_launcher")

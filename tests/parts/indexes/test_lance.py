@@ -17,6 +17,7 @@ from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
+from support.parts import drawn
 from support.servers.object_store import ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
@@ -49,11 +50,6 @@ class TestLanceIvfPq(LanceContract):
 class TestLanceHnsw(LanceContract):
     def part(self) -> LanceHnsw:
         return LanceHnsw(self.uri)
-
-
-def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 VECTORS, QUERIES = drawn(600), drawn(5, seed=1)

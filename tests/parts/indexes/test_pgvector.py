@@ -15,6 +15,7 @@ from ragsweep.parts.indexes import Flat, PgVector, pgvector
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
+from support.parts import drawn
 from support.servers.postgresql_server import Database, vector_database
 
 __all__ = ["vector_database"]
@@ -44,11 +45,6 @@ class TestPgVector(VectorIndexContract):
 
     def part(self) -> PgVector:
         return PgVector(self.url)
-
-
-def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 VECTORS, QUERIES = drawn(70), drawn(5, seed=1)

@@ -11,7 +11,6 @@ from qdrant_server import Server, serving
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.types import Floats
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.indexes import Flat, Qdrant, qdrant
 from ragsweep.parts.rerankers import NoReranker
@@ -20,7 +19,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import Letters, Whole, built, corpus
+from support.parts import Letters, Whole, built, corpus, drawn
 
 
 class TestQdrant(VectorIndexContract):
@@ -44,11 +43,6 @@ def running() -> Iterator[Server]:
 def server() -> Iterator[Server]:
     with serving() as server:
         yield server
-
-
-def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 VECTORS, QUERIES = drawn(70), drawn(5, seed=1)

@@ -9,11 +9,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from support import wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "unshare")
 NODES = ("node1", "node2")
@@ -161,10 +162,3 @@ def free_ports(number: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
-
-
-def wait_until(true: Callable[[], object], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.1)
