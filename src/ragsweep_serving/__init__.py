@@ -1,1 +1,1 @@
-"""Serving of an evaluated config: a self-contained bundle, and the pipeline that answers questions from it."""
+"""Serves an evaluated config from a self-contained bundle, and compares the served requests with the evaluation."""

@@ -22,7 +22,7 @@ from ragsweep.stages.graph import SOURCE, walk
 FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
 PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
-"""The config keys to name if an address of a ``ConfigGraph`` is the first that differs, in order of the addresses."""
+"""For each of ``ConfigGraph.addresses``, in their order, the config keys to name if it is the first that differs."""
 _AGAIN = "ship the config again: ragsweep ship RUN --name MODEL"
 
 

@@ -1,4 +1,4 @@
-"""The evaluation's data by question and step in a bundle, for comparison with served requests."""
+"""The results of a config's evaluation by question and step, kept in its bundle to compare served requests with."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Measure(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A language or question form without an evaluated question: the number of its requests, and their share."""
+    """A language or question form that no evaluated question has, with the number and the share of its requests."""
 
     what: str  # LANGUAGE or FORM
     value: str

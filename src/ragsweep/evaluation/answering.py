@@ -1,4 +1,4 @@
-"""Keys of questions, requests and cases, made from their content; answers and judgements as stored rows."""
+"""Makes keys of questions, requests and cases; asks parts for results; and packs the results as rows to store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Batch size, and longest delay in seconds, for storing results that needed no call."""
+"""Results that needed no call are stored once this many wait, or when one arrives after this many seconds."""
 
 
 # --- keys --------------------------------------------------------------------------------------------------------
@@ -156,10 +156,10 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request the results of all rows; those of calls are stored as they arrive, so that no call is paid for twice.
+    """Request the results of all rows; a result that took a call is stored as it arrives, so that it is paid for once.
 
     ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``. Raises
-    AssertionError unless it returns exactly one result for each request.
+    AssertionError unless ``ask`` reports exactly one result for each request.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 

@@ -57,7 +57,7 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: also search exactly where indexes are approximate; ``excluded``: excluded documents by search text.
+    ``exact``: also search exactly where indexes are approximate; ``excluded``: search text -> documents not to find.
     Raises ConfigError, whose message names the key, for incompatible parts.
     """
     chunker, retriever, reranker = (

@@ -36,7 +36,7 @@ class ApproximateLeg(NamedTuple):
 
 
 class PaidStage(NamedTuple):
-    """A part that may call a service: the node of its output, and the node that reads its rows."""
+    """A part that may call a service, the node of its results, and the node that reads rows of these results."""
 
     part: Any
     node: Node

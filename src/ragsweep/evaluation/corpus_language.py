@@ -1,4 +1,4 @@
-"""The language of a corpus: detected, substituted for ``language: auto``, and compared with the config."""
+"""Detects the language of a corpus, substitutes it for ``language: auto``, and notes settings that do not fit it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
-    """Return the lines (label, text) that a plan shows for unsuitable settings, and for corpora not only in English.
+    """Return the lines (label, text) that a plan shows for unsuitable settings, and for mixed or non-English corpora.
 
     ``build`` builds the part of a config node at a key. A config with an external system has no lines, because the
     system reads the corpus itself.

@@ -16,7 +16,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
 SAMPLED = 500
-"""The usage per row is averaged over at most this many stored segments (batches of rows), the latest ones."""
+"""Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
 """The part's own estimate of input tokens is used if a request has more than this many times the measured mean."""
@@ -103,7 +103,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return an answer's tokens: measured, else by the part's own estimate; 0 without answers, NaN if unknown."""
+        """Return an answer's mean tokens, measured or else estimated by the part; 0 without answers, NaN if unknown."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())

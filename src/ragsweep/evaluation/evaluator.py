@@ -218,7 +218,10 @@ class Evaluator:
         return Rankings(positions, scores, found.chunks)
 
     def _covered(self, experiment: Experiment) -> tuple[ChunkNames, Coverage]:
-        """Return the names of the chunks and the evidence that they cover, which configs with equal chunks share."""
+        """Return the chunks' names and the evidence that the chunks cover.
+
+        Both are shared by configs with equal chunks, golden sets and thresholds.
+        """
         golden = experiment.dataset.golden
         key = (experiment.graph.chunks.address, golden.digest, experiment.threshold)
         if key not in self._coverage:
@@ -228,7 +231,10 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's work by stage; for embedding, also the chunks and the largest share of tokens cut."""
+        """Return this config's work by stage.
+
+        For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut.
+        """
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
@@ -244,7 +250,10 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the bytes of each index, and the seconds of its build, in any run; NaN if unknown."""
+        """Return the size of each index in bytes, and how many seconds its build took, in this run or an earlier one.
+
+        Either is NaN if unknown.
+        """
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":

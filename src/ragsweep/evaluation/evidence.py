@@ -119,12 +119,13 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
     A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of the passage's characters. If no
     chunk has that many, the chunks with the most cover it, so that small chunks lose no label. Evidence that is a whole
-    document is covered by any of its chunks. ``counts`` are the tokens of every chunk (None: :func:`count_tokens`).
+    document is covered by any of its chunks. ``counts`` are the numbers of tokens of the chunks (None: count them).
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`); or no
-        chunk contains any part of the passages that an anchor marks. The error lists all such labels.
+        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`); or, if
+        there are none of these, no chunk contains any part of the passages that an anchor marks. The error lists all
+        such labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")

@@ -20,7 +20,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class TracedStages:
-    """The rankings of one config before the final one, each with a row per question, and the config's token budget."""
+    """The rankings that precede a config's final ranking, with a row per question, and the config's token budget."""
 
     legs: Mapping[str, Rankings]  # of a hybrid; empty without one
     first_stage: Rankings | None  # before reranking; None without a reranker

@@ -82,11 +82,12 @@ def align_contexts(
 
     A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
     that document like an anchor (``resolve``), if necessary without the title that it begins with. A text under any
-    other name is located in all documents, ignoring differences in white space, ligatures and soft hyphens. A context
-    that has a document's id, but no text, is the whole document. A context that is not found becomes an additional
-    document, which covers no evidence. A context that occurs twice in a question's list counts at its first place.
+    other name is located in the first document that contains it, ignoring differences in white space, ligatures and
+    soft hyphens. A context that has a document's id, but no text, is the whole document. A context that is not found
+    becomes an additional document, which covers no evidence. A context that occurs twice in a question's list counts at
+    its first place.
 
-    ``whole`` names the documents that become chunks even if the system did not use them, because evidence that the
+    ``whole`` names documents that become one chunk each, even if the system did not use them, because evidence that the
     system missed must be in a chunk, too.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()

@@ -80,7 +80,7 @@ LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": N
 
 
 class Context(NamedTuple):
-    """The nodes of the context and of its chunks, in their order as inputs."""
+    """The nodes of the corpus, of its chunks and of the context, in the order in which other nodes read them."""
 
     corpus: Node
     chunks: Node
@@ -164,7 +164,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions after the first answers, with the verdicts that read answers; there may be none."""
+        """Build all repetitions but the first, with the verdicts that read their answers; empty without repetition."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()

@@ -26,7 +26,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Maximum length of the beginning of a document, in characters."""
+"""Maximum characters of the excerpt from a document, which is its beginning."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:

@@ -116,9 +116,9 @@ class QuestionTable:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of the question table that are the same for every config.
+        """The columns of the question table that describe the questions.
 
-        The exception is ``query``, which has the written queries if the config has a query writer.
+        They are the same for every config, except ``query``: a query writer replaces the golden set's queries.
         """
         needed = [question.needs_retrieval for question in self.questions]
         fields = [dict(question.fields) for question in self.questions]
@@ -238,7 +238,8 @@ def tabulate_results(
 ) -> dict[str, list[Any]]:
     """Return the columns of a config's results: labels, retrieved evidence, the answer, and every score.
 
-    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their rank and counts are NaN.
+    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their first rank, and their
+    numbers of chunks retrieved and cut, are NaN.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}

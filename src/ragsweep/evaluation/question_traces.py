@@ -1,4 +1,4 @@
-"""Traces of single questions of one config for a tracker: inputs, outputs and duration of each stage."""
+"""Traces a config's questions for a tracker: the inputs, the outputs and the duration of each stage."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""A sample traces the questions of this many search texts: the first ones whose latency is probed."""
+"""A sample has the questions whose search text is among the first ones probed for latency, up to this many texts."""
 
 LISTED = 10
 """Maximum number of chunks listed in a span, unless ``top_k`` is larger."""

@@ -54,7 +54,7 @@ def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, ch
 
 
 def drop_scores(found: Node, least: float | None) -> Node:
-    """Make the node that drops chunks that score below ``least``; return ``found`` itself for None."""
+    """Make the node that drops chunks that score below ``least``; if that is None, return ``found`` itself."""
     if least is None:
         return found
 

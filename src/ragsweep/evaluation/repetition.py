@@ -40,7 +40,7 @@ def repeated_views(
 
 @dataclass(frozen=True)
 class RepeatedScores:
-    """The scores of every question over all repetitions.
+    """The scores of every question: for a repeated metric, the mean over the repetitions.
 
     ``repetitions``: the score of each repetition; None if neither answers nor judgements are repeated.
     """

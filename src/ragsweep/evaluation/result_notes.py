@@ -125,7 +125,9 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 
 
 def _new_verdicts(before: Sequence[EvaluationView], view: EvaluationView) -> Iterator[list[Judgement]]:
-    """Yield each metric's verdicts of ``view``, blank where a repetition ``before`` gave the same answer (paid once).
+    """Yield each metric's verdicts of ``view``; a verdict already paid for in one of the views ``before`` is blank.
+
+    That is the case if the question has the same answer there.
 
     Metrics that read no answers have the same verdicts in all views, and are skipped after the first.
     """

@@ -1,4 +1,4 @@
-"""Scores questions by metrics, and compares ranks before and after reranking."""
+"""Scores questions by metrics, finds the failures behind missing scores, and measures the effect of reranking."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
-    ``scored``: the candidates in their new order, of the searched chunking, which may differ from the context's.
+    ``scored``: the candidates in their new order, as the chunks that were searched; those of the context may be others.
 
     Returns the number of pieces of evidence (``evidences``) covered by either list; the shares of these that moved
     ``up`` (or are covered only after reranking) or ``down``, were ``kept`` at their rank, or were ``lost`` (covered
@@ -85,7 +85,7 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 
 
 class Failures(NamedTuple):
-    """Each question's reason for a failed stage, "" if none failed; all columns (questions,)."""
+    """For each question (questions,): why a stage failed, "" if none did, and whether its latency is measured."""
 
     upstream: NDArray[np.str_]  # of route, query, search or system: the config has no result for the question
     answer: NDArray[np.str_]

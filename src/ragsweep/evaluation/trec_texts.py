@@ -103,7 +103,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
-    """Format evidence as TREC qrels, named as in a run by evidence, without the questions at the indices ``failed``."""
+    """Format evidence as TREC qrels that fit a run by evidence; questions at the indices ``failed`` are omitted."""
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()
     for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):
@@ -129,8 +129,8 @@ _SIGN = np.int64(1 << 31)
 def write_run(run: Run, tag: str = "ragsweep") -> str:
     """Write rankings in TREC run format.
 
-    Scores have six significant digits and are strictly decreasing: each score that is not below the previous one is
-    lowered to the next smaller single-precision number, so that every tool keeps our order of ties. White space in ids
+    Scores are rounded to six significant digits. Then each score that is not below the previous one is lowered to the
+    single-precision number just below that one, so that every tool keeps our order of ties. White space in ids
     is percent-encoded, and so are existing percent codes: ``urllib.parse.unquote`` restores every id. The last field,
     ``tag``, names the system.
     """

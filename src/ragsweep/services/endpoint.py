@@ -43,7 +43,7 @@ class Endpoint(Service):
         self.thoughts = thoughts
 
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
-        """Raise ConfigError for invalid values, as for every service, and for tags that are not names."""
+        """Raise ConfigError for values that :meth:`Service.check` rejects, and for tags that are not names."""
         super().check(where, url, key_env)
         check_tags(self.thoughts, where)
 

@@ -60,7 +60,7 @@ class HttpResponse:
 
 @dataclass(frozen=True)
 class EventStream:
-    """The events of a streamed response: parsed JSON objects and strings; any other data of an event is a text."""
+    """The events of a streamed response: JSON objects and strings are parsed, and any other data is kept as text."""
 
     events: tuple[Any, ...]
 
@@ -143,9 +143,9 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None if one is missing.
+    """Read the service's token counts; None unless it reports both.
 
-    A missing count of output tokens is 0 if no text was ``received`` (a number of characters).
+    Without output text (``received``: its number of characters), a missing count of output tokens is 0.
     """
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):

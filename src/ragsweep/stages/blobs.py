@@ -83,7 +83,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 
 
 def size(data: mmap | bytes) -> int:
-    """Return the bytes that a value's arrays have according to its header; the arrays are neither read nor checked.
+    """Return the total size of a value's arrays in bytes, as its header states it; the arrays are not read or checked.
 
     Raises Damaged if there is no valid header.
     """
@@ -140,7 +140,7 @@ def _size(kind: Any, shape: Any) -> int:
 
 
 def _hash(data: memoryview | bytes) -> hashlib.blake2b:
-    """Start a hash with BLAKE2b, which takes 0.3 s for 100 MB; SHA-256 without hardware support takes 0.5 s."""
+    """Start a BLAKE2b hash with ``data``. 100 MB take 0.3 s; SHA-256 without hardware support would take 0.5 s."""
     return hashlib.blake2b(data, digest_size=_DIGEST)
 
 

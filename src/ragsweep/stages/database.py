@@ -1,4 +1,4 @@
-"""The SQLite file of a store: descriptions and costs of entries, and segments of rows.
+"""The SQLite file of a store: descriptions, costs and users of entries, and segments of rows.
 
 It is a cache: a database that is damaged, or from another version, is moved to quarantine and replaced by an empty one.
 """

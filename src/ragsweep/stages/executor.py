@@ -23,7 +23,7 @@ PIECES = 8
 
 
 class Listener:
-    """Events of an executor's work; this class ignores them."""
+    """Receives the events of an executor's work; this class ignores them."""
 
     def started(self, node: Node, rows: int) -> None:
         """Handle the start of a node's computation for ``rows`` rows."""
@@ -57,7 +57,7 @@ class StageWork:
 
 
 class Executor:
-    """Results by address, kept in memory and in the store, if one is given.
+    """Computes results, keeps them by address in memory and, if given, in the store, and recalls them.
 
     ``work`` counts computed and recalled results by stage.
     """

@@ -55,7 +55,7 @@ def latency_node(
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
-    """Return the node that times a step with parameters that change the result but not the work, such as a weight.
+    """Return the node that times a step in which some parameters, such as a weight, do not change the amount of work.
 
     ``rule`` is the step's spec without these parameters: all steps of one rule over the same inputs share one
     measurement.
@@ -99,7 +99,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of the timed target, with precomputed inputs: nothing is recalled, reported or stored."""
+    """The context of the timed target: it reads precomputed inputs; nothing else is recalled, reported or stored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work

@@ -1,9 +1,8 @@
 """The remote half of a store: an object store shared by several machines.
 
-Objects of results are named by address and immutable: get, put-if-absent, list and delete suffice for them. All
-requests go through a maintained library (obstore), which reads credentials from the environment. An object store that
-is unreachable or too slow causes one warning and costs time: requests pause for a minute, and twice as long after each
-further failure.
+Results are immutable objects, named by address: get, put-if-absent, list and delete suffice for them. All requests go
+through a maintained library (obstore), which reads credentials from the environment. If the object store is unreachable
+or too slow, there is one warning, and requests pause for a minute, then twice as long after each further failure.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ PAUSE = 60.0
 """Seconds of the first pause after a failure of the object store."""
 
 NOTICE, ANSWER = 10.0, 60.0
-"""Seconds without an answer until a message, and until the object store counts as unreachable."""
+"""Seconds without an answer after which a message appears, and after which the object store counts as unreachable."""
 
 SLOWEST = 10**6
 """Lowest tolerated upload rate, in bytes per second."""
@@ -39,7 +38,7 @@ WAITING = 64
 """Maximum length of the upload queue; beyond it, the computation waits."""
 
 LARGE = 2**30
-"""Bytes from which a file is uploaded in parts, not put-if-absent: a replaced object would have the same content."""
+"""A file of at least this many bytes is uploaded in parts, and may replace an object, whose content is the same."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -48,7 +47,7 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Reads and writes objects by name; methods return None (or False) for absent or unreachable objects.
+    """Reads and writes objects by name; for an absent or unreachable one, methods return None or False.
 
     Args:
         objects: An obstore store.
@@ -90,7 +89,7 @@ class Remote:
         return self._reach(read())
 
     def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the objects that exist, reading several at once."""
+        """Yield the name and content of each object that exists, in the given order; several are read at once."""
         listed = list(names)
         for name, data in zip(listed, self._threads.map(self.get, listed), strict=True):
             if data is not None:
@@ -170,7 +169,7 @@ class Remote:
             self.remove(name)
 
     def flush(self) -> None:
-        """Wait until all writes have succeeded or failed."""
+        """Wait until all queued writes have succeeded or failed."""
         for future in list(self._pending):
             future.result()
 
@@ -224,7 +223,7 @@ class Remote:
             yield chunk
 
     def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
-        """Wait for a request; None if the object is absent, and after any failure.
+        """Return the result of a request; None if the object is absent, and after any failure.
 
         The request runs in another thread, because the library blocks signals.
         """

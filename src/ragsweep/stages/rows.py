@@ -1,4 +1,4 @@
-"""In-memory rows of nodes, and the running computation that reads inputs and keeps rows and pieces."""
+"""Keep rows of nodes in memory, and give running computations access to their inputs and to storage."""
 
 from __future__ import annotations
 

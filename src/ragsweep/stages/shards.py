@@ -1,7 +1,7 @@
 """Process all chunks of a chunking in shards, in this process or on a Ray cluster's CPUs (or GPUs).
 
-Shards survive an interruption. The place of computation, this process or a cluster, changes neither a shard nor the
-order of the chunks.
+If there is a store, finished shards survive an interruption. Where they are computed, in this process or on a cluster,
+changes neither a shard nor the order of the chunks.
 """
 
 import os

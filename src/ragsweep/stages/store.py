@@ -33,7 +33,7 @@ BYTES_A_SEGMENT = 64 * 2**20
 
 
 class Segment(NamedTuple):
-    """Some rows of a node, with a number that orders them."""
+    """Some rows of a node that were written together; later segments have larger numbers."""
 
     number: int
     piece: StoredPiece

@@ -1,4 +1,4 @@
-"""List a store's content from file names, sizes and database rows, without reading values."""
+"""List a store's content without reading values, and the results in the ledger next to it."""
 
 import os
 import re

@@ -106,7 +106,7 @@ def _number(value: float, kind: str, unit: str = "") -> str:
 
 
 def _score(value: float) -> str:
-    """Format a score or an amount with at least three digits, so that different medians look different."""
+    """Format a score or an amount with up to three significant digits or, from 100 on, as a whole number."""
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
