@@ -10,7 +10,7 @@ from typing import Any
 MOST_PANELS = 12
 """Maximum number of parameters in the slice and parallel plots, which show the most important ones."""
 MOST_PAIRS = 3
-"""Maximum number of parameters in the plot of all their pairs."""
+"""Maximum number of parameters in the contour plot, which has a panel for each pair of them."""
 ROW = 6
 """Number of panels per row."""
 LONGEST = 24
@@ -20,7 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Plot a study, with its objectives' names, into a folder; return the names of the files, except failed plots."""
+    """Draw a study's plots into a folder, and return the names of the files; a plot that fails is left out.
+
+    ``names`` are the names of the objectives.
+    """
     import matplotlib
     import optuna
     from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""Processes that share work: their claims on it, whether they are alive, and this process's heartbeats."""
+"""Share work between processes: claim pieces of work, send heartbeats, and find out which processes are alive."""
 
 import os
 import socket
@@ -28,8 +28,8 @@ class Holder(NamedTuple):
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
         """Return whether the process is alive.
 
-        ``silent`` is the time since its last heartbeat in seconds. It only matters for a process on another machine,
-        where it must be less than ``lapse``.
+        ``silent`` is the number of seconds since its last heartbeat. A process on another machine counts as alive if
+        ``silent`` is less than ``lapse``; on this machine, ``silent`` does not matter.
         """
         if self.host != socket.gethostname():
             return silent < lapse

@@ -66,7 +66,7 @@ def run_race(
     launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
     after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Run a race over jobs by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
+    """Run a race between jobs, given by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
 
     A job that fails on a rung is not launched again, and does not count as dropped.
     """

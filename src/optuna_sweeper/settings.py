@@ -1,4 +1,4 @@
-"""The sweeper's settings, checked before anything else, with the rule that stops a search early."""
+"""Read and check the settings of a search; the rule that stops it early is one of them."""
 
 from __future__ import annotations
 

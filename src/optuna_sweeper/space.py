@@ -47,9 +47,9 @@ class Space:
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
 
     def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return Optuna's values for a config, for the parameters whose value is in the space.
+        """Return the values of a config's parameters, in the form that Optuna takes.
 
-        A parameter whose value is outside is omitted, with the parameters that depend on it.
+        A parameter whose value is outside the space is omitted, and so are the parameters that depend on it.
         """
         return self.optuna_values(self.split_config(config)[0])
 
@@ -130,7 +130,7 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter with its probes, once for each combination of ancestors' values for which it exists.
+        """Yield each parameter with its probes, once for each combination of ancestors' values that allows it.
 
         There is a probe for each choice, or each end of a range. ``others`` sets values of other parameters; the
         default is their first value.

@@ -1,4 +1,4 @@
-"""A study shared by several processes: the owner of each trial, and the next trial."""
+"""A study that several processes may share: it gives each trial an owner, and decides which trial is next."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Maximum number of points of a space that also counts as exhausted once each of its points has a trial."""
+"""A space with at most this number of points also counts as exhausted once each point has a trial."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]

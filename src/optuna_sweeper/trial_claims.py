@@ -1,4 +1,4 @@
-"""Owners of trials, as attributes of Optuna's trials, and their heartbeats, as attributes of its study."""
+"""Store the owner of a trial as an attribute of the trial, and the owners' heartbeats as attributes of the study."""
 
 import time
 from collections.abc import Mapping

@@ -49,10 +49,11 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
 
 
 def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
-    """Return the overrides of a space's defaults; a parameter whose default is in its domain needs none.
+    """Return the overrides of the space's own default config, in which every parameter has a value of its domain.
 
-    A parameter has the composed default if its domain contains it. Otherwise it has the first choice, or the nearest
-    value of a range, or the low end if the default is not a number.
+    If a parameter's domain contains the default that Hydra composes, it keeps this default and needs no override.
+    Otherwise it gets the first of its choices or, in a range, the value nearest to the default (the low end if the
+    default is not a number).
     """
     chosen: dict[str, str] = {}
     moved: dict[str, str] = {}

@@ -234,7 +234,7 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the index of a trial among the drawn trials, which do not include retries and abandoned trials."""
+    """Return the index of a trial among the drawn trials; retries and abandoned trials do not count as drawn."""
     from optuna.trial import TrialState
 
     def is_drawn(trial: Any) -> Any:

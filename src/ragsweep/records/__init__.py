@@ -1,1 +1,1 @@
-"""Stores results: the ledger, its file format, names and claims."""
+"""The store of results: the ledger, its file format, names and claims."""

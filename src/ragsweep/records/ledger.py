@@ -67,7 +67,7 @@ class Ledger:
     def latest(self, key: str) -> Sweep | None:
         """Return the last sweep with this key; None if there is none.
 
-        Sweeps of equal configs that are tracked in the same place have the same key.
+        The rounds of a sweep (``rerun=true``) have the same key.
         """
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
@@ -120,7 +120,7 @@ class Ledger:
                 connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps that have the status RUNNING although no living process has a command on them."""
+        """List the sweeps that have the status RUNNING although no living process is running their command."""
         running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
         return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
@@ -137,8 +137,8 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job atomically, and return the record's id.
 
-        The record of a repeated job is replaced, and keeps its MLflow run. Rankings are not recorded. With ``fenced``,
-        raises InputError if this process no longer holds the claim on the job.
+        If a sweep's job is repeated, the new record replaces the earlier one, and takes over its MLflow run. Rankings
+        are not recorded. With ``fenced``, raises InputError if this process no longer holds the claim on the job.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None

@@ -98,7 +98,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Return the command of a search with a direction for each objective, and without the override of ``finalists``.
+    """Set a direction for each objective of a search, and remove the override of ``finalists``; return the new command.
 
     For a sweeper other than ours, no direction is set or checked.
 

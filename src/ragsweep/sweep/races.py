@@ -26,7 +26,7 @@ class BettingRace:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric, for scores that are multiplied by the weights of their questions.
+        """Return the rule for a metric whose scores are multiplied by the weights of their questions.
 
         ``heaviest`` is the largest of these weights; it multiplies the width of the metric's range. Raises ConfigError
         if the metric has no finite bounds, and for an invalid margin or level.

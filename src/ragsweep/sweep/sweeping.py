@@ -199,7 +199,10 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep again, and upload the records that the tracker lacks; return the sweep's results."""
+    """Show a finished sweep again, and return its results; also upload the records that the tracker lacks.
+
+    Nothing is uploaded if the ledger is read-only.
+    """
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
@@ -220,7 +223,8 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
 def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequence[Result], str]:
     """Conclude a sweep, unless another process has done so or will; return the sweep's results and status.
 
-    If the jobs were interrupted, the interrupting exception is raised at the end.
+    If another process does, the results so far are shown without a verdict. If the jobs or the finalists were
+    interrupted, the interrupting exception is raised at the end.
     """
     context, ledger = multirun.context, multirun.ledger
     with multirun.alone(sweep.key):
@@ -242,8 +246,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    If that fails or is interrupted, the sweep's status becomes KILLED in the ledger and the tracker, and repeating the
-    command concludes the sweep.
+    If that raises an exception, the sweep's status becomes KILLED in the ledger and, if it is reachable, in the
+    tracker. Repeating the command then concludes the sweep.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:

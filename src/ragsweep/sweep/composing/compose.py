@@ -49,7 +49,7 @@ def main_config() -> Mapping[str, Any]:
 
 
 class Composer:
-    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, none is refused.
+    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, no config is refused.
 
     ``added`` is the folder of ``--config-dir``, which is searched before the user's other folders.
     """
@@ -103,7 +103,7 @@ class Composer:
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def is_group(self, key: str, overrides: Sequence[str]) -> bool:
-        """Return whether a key names a group in the config folders, which ``sweeps`` is not."""
+        """Return whether a key names a group in the config folders; false for ``sweeps``, whose files are elsewhere."""
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:

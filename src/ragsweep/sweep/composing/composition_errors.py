@@ -23,7 +23,7 @@ _PARTLY = {
     True: "; under hydra.sweeper.params, a key that only some options have takes a condition: {2}: {{over: ...,"
     " when: {1}}}",
 }
-"""The remedies of a sweep and of a search (True) that swaps options, for a key that ``{0}`` lacks and ``{1}`` has."""
+"""Remedies, by whether the command searches, for a key ``{2}`` that the option ``{0}`` lacks and ``{1}`` has."""
 
 
 def explain(
@@ -129,7 +129,7 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
-    """Return the template of the options chosen by the overrides, or of the default ones if that fails."""
+    """Return the template of the options chosen by the overrides; if that fails, of the default options."""
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         return composer.template(chosen)

@@ -35,7 +35,7 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 
 
 def check_file(path: Path) -> str:
-    """Read a YAML file as a stream of events, in time proportional to its length; return its text.
+    """Check a YAML file without expanding its aliases, in time proportional to its length; return its text.
 
     Raises ConfigError for nesting that is too deep, for tags other than those of plain values, for aliases that are
     recursive or expand to too many values, for invalid YAML, and for a file that cannot be read. The message names the

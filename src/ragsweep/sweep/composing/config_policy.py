@@ -36,7 +36,7 @@ _ESCAPED = re.compile(r"\\(.)")
 """Matches an escaped character of Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
-"""Prefixes of keys with folders and servers, whose values are shown without the passwords of URLs."""
+"""Prefixes of the keys for folders and servers; their values are shown, without the passwords in URLs."""
 
 _SWEPT = "hydra.sweeper.params."
 

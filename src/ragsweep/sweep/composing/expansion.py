@@ -1,4 +1,4 @@
-"""Expand overrides into unique jobs: the product of all swept values, for each case."""
+"""Expand overrides into jobs, one for each combination of the swept values, separately for each case."""
 
 import itertools
 import math

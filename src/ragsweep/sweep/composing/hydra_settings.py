@@ -1,4 +1,4 @@
-"""The allow-list for Hydra's own node: launchers, sweepers and log handlers, with their settings.
+"""Check Hydra's own node against an allow-list of launchers, sweepers and log handlers, and of their settings.
 
 Hydra imports and calls the targets in its own node: launchers, sweepers, callbacks, log handlers. Some launchers accept
 commands as settings. Anything not listed here is rejected, unless the environment trusts its package.
@@ -45,7 +45,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 """Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those of `_ADDRESSES`."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
-"""Our sweeper, whose jobs return more than a number, by its current and former name."""
+"""The current and the former name of our search sweeper, whose jobs return more than a number."""
 
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
@@ -71,7 +71,7 @@ LOG_CLASSES = frozenset(
         "logging.handlers.WatchedFileHandler",
     }
 )
-"""Permitted classes. The handlers write to the terminal or to a file; other handlers may send logs over a network."""
+"""The permitted logging classes. The handlers write to the terminal or a file; others may send logs over a network."""
 
 LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
 LOG_FORMATS = frozenset(

@@ -1,4 +1,4 @@
-"""A job: one config of a command, composed from a template and the job's values, or elsewhere."""
+"""A job, which is one config of a command, and the template from which many configs are composed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a command's search: its storage and trial names."""
+"""Tell which sweepers search, whether other machines can work on a search, and how its trials are named."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides; omit those that all trials share, which are in the search's name.
+    """Name a trial by its overrides, without those that the name of the search contains, because all trials share them.
 
     ``groups`` are the config groups, and ``searched`` the parameters of the space.
     """

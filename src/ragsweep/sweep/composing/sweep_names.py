@@ -31,7 +31,7 @@ OPERATIONAL = (
     ),
     *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
-"""Config keys that only determine how, where and at what price a config is run and displayed."""
+"""Config keys that do not identify a config: they determine how and where it is run, priced, shown and judged."""
 
 
 REFERENCE = 8

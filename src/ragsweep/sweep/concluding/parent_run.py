@@ -1,4 +1,4 @@
-"""The content of a sweep's parent run: files, metrics and tags, and the sweep's additions to its configs' runs."""
+"""Create what the tracker stores about a whole sweep or a single config: files, metrics, tags, tables of questions."""
 
 import logging
 import math

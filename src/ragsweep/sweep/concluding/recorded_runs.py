@@ -157,7 +157,7 @@ def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
 
 
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
-    """Find a baseline declared by a name or a run; None if it is declared by a number or by overrides, or not at all.
+    """Find a baseline that is declared by a name or a run; None for any other declaration, or for none.
 
     Raises InputError if there is no such config.
     """

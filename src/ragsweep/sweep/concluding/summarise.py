@@ -1,4 +1,4 @@
-"""Summarise recorded sweeps: one sweep with its verdict, and the best config of each past sweep."""
+"""Summarise a recorded sweep with its verdict, and find the best config of each past sweep."""
 
 from __future__ import annotations
 
@@ -180,8 +180,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return a sweep's best config by its first objective: the numbered name, the result and the objective's summary.
 
-    Configs that are PARTIAL or were dropped by a race are ignored. Configs that refuse every answerable question count
-    only if there are no others. Returns None if no config remains.
+    Configs that are PARTIAL, were dropped by a race or have no value of the objective are ignored. Configs that refuse
+    every answerable question count only if all remaining ones do. Returns None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
@@ -196,7 +196,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep that has a best config (see `best_of`), and that config's result, from the oldest sweep on."""
+    """Yield each sweep that has a best config (see `best_of`) with that config's result, the oldest sweep first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

@@ -40,7 +40,7 @@ def show_sweep(
 ) -> None:
     """Print the table of a sweep, the notes on its race or search, and the conclusions.
 
-    ``reference`` names the sweep in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI,
+    ``reference`` is the sweep's id in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI,
     and ``address`` the URL of the sweep's parent run in the tracker, or "". The table is also printed for each value of
     the label ``by``.
     """
@@ -85,8 +85,8 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """Yield commands for the next steps, with descriptions.
 
-    If the sweep is not in the default store, the first command sets the store for the others. Two configs are to be
-    compared only if a metric other than a cost differs on some question.
+    If the sweep is not in the default store, the first command sets the store for the others. A comparison of two
+    configs is suggested only if some question has different scores in a metric other than a cost.
     """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():

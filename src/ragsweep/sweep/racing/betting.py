@@ -48,12 +48,12 @@ class RaceDecision:
 class Betting:
     """The rule that drops configs which anytime-valid bets show to be worse than the best by more than a margin.
 
-    Each bet is that a config does worse on one cluster of questions, by more than the margin, than the other config
-    that led before that cluster. The best config, or one within the margin of it, is dropped with probability at most
-    1 - level, whatever the number of configs and decisions. Assumptions: configs are fixed before their questions are
-    asked; the clusters of questions are a random sample; a config's gain does not depend on the size of a cluster;
-    scores are bounded, with any distribution. The probability holds for each config within the margin separately, not
-    for all of them jointly.
+    Each bet concerns one cluster of questions: that a config does worse on it, by more than the margin, than another
+    config, the one that led before this cluster. The best config, or one within the margin of it, is dropped with
+    probability at most 1 - level, whatever the number of configs and decisions. Assumptions: configs are fixed before
+    their questions are asked; the clusters of questions are a random sample; a config's gain does not depend on the
+    size of a cluster; scores are bounded, with any distribution. The probability holds for each config within the
+    margin separately, not for all of them jointly.
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.

@@ -24,7 +24,7 @@ _MEASURED_AT_END = frozenset({"latency", "exact"})
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
-    """Evaluate a config on the first ``until`` questions of the race, rounded up to whole clusters.
+    """Evaluate a config on the first ``until`` questions of the race; ``until`` is rounded up to whole clusters.
 
     Rankings are computed for all questions, unless a router or a query stage, which may make calls, precedes them.
     Answers, and the verdicts that the objective needs, are requested for the first questions only. Other verdicts,
@@ -79,7 +79,7 @@ class QuestionOrder(NamedTuple):
     clusters: tuple[str, ...]
 
     def first(self, until: int) -> tuple[int, ...]:
-        """Return the positions of the first ``until`` questions, and of the rest of the last cluster."""
+        """Return the positions of the first ``until`` questions, and of those up to the end of the last cluster."""
         end = min(max(until, 0), len(self.positions))
         while 0 < end < len(self.positions) and self.clusters[end] == self.clusters[end - 1]:
             end += 1
@@ -89,9 +89,9 @@ class QuestionOrder(NamedTuple):
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
     """Order questions randomly but alike for all configs, with about the right share of each stratum in every prefix.
 
-    Strata are those of a partition (category and kind). The clusters of a stratum are shuffled and spread evenly over
-    the order, each at a random place within its segment; the questions of a cluster stay together. The order depends on
-    the seed and the questions, not on their input order.
+    Strata are those of a partition (category and kind). The clusters of a stratum are shuffled, and the order is
+    divided among them in proportion to their sizes; each cluster is placed at random within its part. The questions of
+    a cluster stay together. The order depends on the seed and the questions, not on their input order.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for position, cluster in enumerate(clusters(questions)):

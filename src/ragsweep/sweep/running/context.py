@@ -1,4 +1,4 @@
-"""The context of a command's jobs, and the content of a run in the tracker."""
+"""What the jobs of a command share, and what a run in the tracker contains."""
 
 from __future__ import annotations
 

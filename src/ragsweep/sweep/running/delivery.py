@@ -1,4 +1,4 @@
-"""Outcomes of jobs in other processes: serialised, sent through the store, recorded by the command.
+"""Send the outcomes of jobs in other processes through the store, and record them in the command's process.
 
 A worker, which may run on another machine, has a store, but does not use the command's ledger. It puts each outcome
 into the object store, and the command records the available outcomes when its launcher returns or fails. So a dying

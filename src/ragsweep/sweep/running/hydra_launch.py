@@ -167,7 +167,7 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
-    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see launching.Launcher)."""
+    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see jobs.Launcher)."""
     assert context.sweep
     if not body or not command.in_process:
         return through_hydra(command, HydraTask(context.sweep.id, context, body))

@@ -107,9 +107,10 @@ def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
 
 
 def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], None]) -> Evaluation:
-    """Evaluate a job; a failure is recorded with ``keep_failure`` and re-raised, an interruption releases its claim.
+    """Evaluate a job, and return its result and artifacts.
 
-    Raises RuntimeError if the job called sys.exit.
+    A failure is recorded with ``keep_failure`` and re-raised. An interruption releases the claim on the job. Raises
+    RuntimeError if the job called sys.exit.
     """
     started, session = time.time(), context.session
     executor = session.evaluator.executor
@@ -183,8 +184,8 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
     """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
 
     For our sweeper, return a dict instead. It has the list of values (None for NaN), the reason for missing values, the
-    values of all metrics (for constraints), the smallest detectable differences (for the stop rule, [] if not needed),
-    and the amounts ``spent`` by name.
+    values of all metrics (for constraints), the smallest detectable differences (for the stop rule; [] if it needs
+    none, or if the first job is not finished), and the amounts ``spent`` by name.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
@@ -214,7 +215,7 @@ def _unmeasured(summary: Summary) -> str:
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
     """Return the smallest difference from the first result that can be detected.
 
-    If it is unknown, or the metric is not a mean, return half the width of the interval of ``summary``.
+    If it is unknown, or the metric is not a mean, return half the width of ``summary``'s interval.
     """
     try:
         power = estimate_power(score_matrix([first, result], summary.name)).typical

@@ -26,7 +26,7 @@ NAMES_TAG = "ragsweep.names"
 
 
 class RunContents(Protocol):
-    """The content of runs, from the records of a ledger."""
+    """Derives the content of the tracker's runs from the records of a ledger."""
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep."""
@@ -87,8 +87,8 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
     """Write a sweep's content to its runs, and end its parent run and abandoned runs.
 
     Returns whether the tracker was reachable; if not, it is updated later, by `ragsweep sync` or the same command.
-    ``elsewhere``: other machines may be working on the sweep; then a config's run is ended only if it is superfluous,
-    because two machines have opened a run for one trial.
+    ``elsewhere``: other machines may be working on the sweep. If so, no abandoned run is ended; but if two machines
+    have opened a run for the same trial, the superfluous one is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
@@ -131,9 +131,9 @@ def end_abandoned(context: RunContext) -> None:
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, and return the number of sent records.
 
-    These are the records assigned to this tracker and missing there, after an outage or the loss of its database; with
-    ``everything``, also records tracked elsewhere or not at all. Existing runs are found by their tags. Prints a line
-    for each sweep that is skipped because a process is working on it.
+    A record that is assigned to this tracker may be missing there after an outage, or because the tracker's database
+    was lost. With ``everything``, records that are tracked elsewhere or not at all are sent, too. Existing runs are
+    found by their tags. Prints a line for each sweep that is skipped because a process is working on it.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():
@@ -232,7 +232,10 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: T
 
 
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
-    """Upload records, reusing the runs of earlier attempts."""
+    """Upload records, reusing the runs of earlier attempts.
+
+    ``here``: the tracker is the sweep's own. If so, records are claimed first, and marked as tracked afterwards.
+    """
     try:
         # Claims come before the list of runs; otherwise a record that another process uploads in between gets two runs.
         ours = [record for record in records if not here or _claim_upload(ledger, record)]

@@ -1,4 +1,4 @@
-"""One multirun: open or resume it, and run its jobs, repeatedly as long as that makes progress."""
+"""Open or resume a multirun, and launch its pending jobs again and again, as long as that makes progress."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DECIDING = [
     "coverage",
     "prices",
 ]
-"""Settings that change what a sweep concludes from equal scores: a sweep that was typed with others is another one."""
+"""Settings that change what a sweep concludes from equal scores; a command with other values starts another sweep."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
@@ -171,7 +171,9 @@ class Multirun:
         return self.launcher(self._run_jobs)
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
-        """Launch the pending jobs repeatedly while that makes progress: a job that kills its process also stops others.
+        """Launch the pending jobs again and again, as long as that makes progress.
+
+        Once is not enough: a job that kills its process also stops others.
 
         Returns why jobs of the last launch may lack a record, or "".
         """

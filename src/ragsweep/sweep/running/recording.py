@@ -1,4 +1,4 @@
-"""Write a job's outcome: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
+"""Write a job's outcome: first to the ledger, then to the tracker, which may be unreachable, and to the terminal."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,7 +93,10 @@ class OutcomeWriter:
 
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in `_JUDGING` settings."""
+    """Mask the secrets in an outcome.
+
+    The ids of questions, the names of metrics, columns and settings in a result, and its `_JUDGING` settings are kept.
+    """
     if isinstance(outcome, Failure):
         return secrets.mask_values(outcome) if secrets.has_secret("\n".join(texts(outcome))) else outcome
     run, summaries, questions = outcome.run, outcome.summaries, outcome.questions
@@ -126,7 +129,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield the texts in results by question, without most of the duplicates."""
+    """Yield the texts in the questions' results, without most of the duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():

@@ -1,4 +1,4 @@
-"""The retrieved chunks of recorded configs, from stored rankings or records, and the share of them that is judged."""
+"""Read the chunks that recorded configs have retrieved, and measure which share of them is judged."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -51,7 +51,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
 
 
 def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
-    """Return the spans of named chunks by question, without chunks that are not in the corpus."""
+    """Return the span of each named chunk, by question; chunks that are not in the corpus are left out."""
     return {
         question: [
             DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))

@@ -1,4 +1,4 @@
-"""Build experiments from configs: the boundary between config and domain."""
+"""Open a session, which builds experiments from configs and evaluates them; its jobs share datasets and parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EXPECTED = frozenset({"distractors", "section", "count"})
 
 
 class MetricSet(NamedTuple):
-    """The metrics of a config, and those that call a judge, by name."""
+    """The metrics of a config; ``judged`` has those that call a judge, by name."""
 
     parts: list[BuiltPart]
     judged: dict[str, BuiltPart]
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None without a prompt that can be built."""
+        """Return a function that reconstructs a config's prompts as sent; None if it has none that can be built."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None

@@ -160,7 +160,7 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """Prevent a job that SLURM ends in the block, by preemption or timeout, from being recorded as a failed config.
+    """If SLURM ends the job during the block, by preemption or timeout, keep its config from being recorded as failed.
 
     SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
     SystemExit, or, if it must not be requeued, another error.

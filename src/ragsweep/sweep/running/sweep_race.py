@@ -113,7 +113,7 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Create a race of ``configs`` configs, and check it against ``experiments``: all of them, or some of a search's.
+    """Create a race of ``configs`` configs, and check it against ``experiments``: all of them or, for a search, some.
 
     Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
     objective is not a bounded mean with a direction, or if the block, margin or level is invalid.

@@ -37,9 +37,10 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     parameter, and both ends of each range. Other combinations of options, such as each embedder with a retriever that
     embeds, are prepared here; combinations that cannot be prepared are skipped.
 
-    A part is counted once for each combination of the parts that it depends on. The nodes and the seconds of a stage
-    are also at most the largest numbers of any config, each multiplied by the number of trials; for a stage with rows,
-    finalists count as further trials. Results that are already stored for these configs take no time.
+    A part is counted once for each combination of the parts that it depends on. A stage has at most as many nodes as
+    the config with the most nodes of this stage, times the number of trials; the same holds for its seconds. For a
+    stage that is computed in rows, finalists count as further trials. Results that are already stored for these configs
+    take no time.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -70,10 +71,10 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List, for each choice, overrides that combine it with the richest choice of every other parameter.
+    """List, for each choice, overrides that combine it with the richest choice of every other parameter with choices.
 
-    The richest choice is the one whose config has the most stages. Overrides that ``experiments`` already have are
-    omitted.
+    A parameter's richest choice is the one whose config in ``experiments`` has the most nodes. Overrides that
+    ``experiments`` already have are omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
@@ -93,7 +94,7 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 
 
 class _Unknown:
-    """The executor's estimates without any stored results, so that a plan contains every computation."""
+    """An executor that has estimates but no stored results, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate = executor.estimate
@@ -147,7 +148,7 @@ class _Parts:
         return parts
 
     def weigh(self, ranges: Iterable[tuple[tuple[str, ...], tuple[str, ...], float]]) -> None:
-        """Set the weight of a part that occurs at only one end of a range to half the number of the range's values.
+        """Set the weight of each part that occurs at only one end of a range: half the number of the range's values.
 
         ``ranges``: see `Space.ranges`. The number of values is capped at the number of trials. A weight is at least 1;
         if a part occurs at the ends of several ranges, the largest weight counts.

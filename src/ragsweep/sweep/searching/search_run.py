@@ -1,4 +1,4 @@
-"""Run a search: a multirun whose results decide its jobs, and which several commands may share."""
+"""Run a search, which is a multirun whose results decide its jobs; several commands may share it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _own_overrides(command: Command) -> list[str]:
 
 
 Finalist = tuple[str, Result]
-"""The name of a trial in the ledger, and its result."""
+"""A trial's name in the ledger, and the trial's result."""
 
 
 @dataclass
@@ -154,7 +154,7 @@ class Search(Multirun):
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
         """Set the number of a search's trials, which may have changed; return the search, and its progress in words.
 
-        Failed trials stay failed, and no trial that is done is left out.
+        Failed trials stay failed. The number is not set below that of a trial that is done.
         """
         done = self.ledger.jobs(sweep.id, *DONE)
         progress = f"{len(done)} of {len(names)} trials are already done"
@@ -168,7 +168,7 @@ class Search(Multirun):
         return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
-        """Make our sweeper launch trials until the study is complete."""
+        """Make our sweeper launch trials until the study is complete or stopped."""
         command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
@@ -190,7 +190,10 @@ class Search(Multirun):
         return ""
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record the failed trials that have no record, because their process died or their config did not compose."""
+        """Record each failed trial that has no record: its process died, or its config could not be composed.
+
+        If the study is on a server, only the jobs whose process died are recorded.
+        """
         study = None if self.elsewhere else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, trial in (study.trials if study else {}).items():
