@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a conversation before the question."""
+    """One of the turns of a conversation that precede the question."""
 
     role: str  # "user" or "assistant"
     text: str
@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The numbers of calls and of tokens; ``estimated`` is true if a service did not report its tokens."""
+    """The numbers of calls and of tokens; ``estimated`` is true if a service did not report the tokens."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -44,8 +44,8 @@ class Answer(NamedTuple):
     """Output of a generator, query writer or external system for one request, or the reason why it failed.
 
     ``failed`` is the reason (such as those in missing.py), empty on success; a failed answer is never stored.
-    ``abstained`` is true if the generator declined to answer: it had no context, its confidence was below a threshold,
-    or its reply was a refusal phrase of its prompt.
+    ``abstained`` is true if the generator or system declined to answer. A generator declines if it has no context, if
+    its confidence is below a threshold, or if its reply begins with a refusal phrase of its prompt.
     """
 
     text: str = ""

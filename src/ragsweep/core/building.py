@@ -33,7 +33,7 @@ class Builder:
 
         Raises ConfigError, whose message names the key, if ``node`` is not a part, if its class is not trusted or does
         not exist, if a key is missing or unknown, or if a value has the wrong type or is rejected by the constructor,
-        `check()` or `fingerprint()`. Any other RagsweepError of these three keeps its type.
+        `check()` or `fingerprint()`. If one of these three raises another RagsweepError, its type is kept.
         """
         try:
             text = json.dumps(node)
@@ -76,7 +76,7 @@ class Builder:
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
     """Raise ConfigError if a part satisfies none of the protocols.
 
-    The message takes the protocol of which the part lacks the fewest members, and lists these members.
+    The message names the protocol that the part comes closest to, and lists the members that it still lacks.
     """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
@@ -117,10 +117,11 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 def _with_key(message: str, made: type, where: str) -> str:
     """Return a message of a part with the part's own key, ``where``.
 
-    A class names its parameters by its usual key. That key is replaced: for a leg, ``retriever.k1`` becomes
-    ``retriever.legs.bm25.k1``. It is kept if ``where`` ends with it: ``retriever.embedder`` is interpolated from the
-    key ``embedder``, which the user sets. The exception is ``index``, which is always replaced, because it is not a key
-    of its own. A message in which nothing is replaced gets the part's key as a prefix, unless it begins with that key.
+    The message may name a parameter by the usual key of the part's class. That key is replaced: for a leg,
+    ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. A key with which ``where`` ends is kept, because the user sets
+    it: ``retriever.embedder`` is interpolated from ``embedder``. ``index`` is always replaced, because there is no
+    such key at the top of a config. A message in which nothing is replaced gets the part's key as a prefix, unless it
+    begins with that key.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in inspect.signature(made).parameters

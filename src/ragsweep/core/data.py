@@ -110,9 +110,11 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of ``repeated_passages`` and of the questions, without notes and what only `expectations` hashes.
+        """The hash of ``repeated_passages`` and of the questions.
 
-        Weights are hashed as shares of their sum, to nine digits; equal weights are not hashed.
+        Of a question, the notes are not hashed, nor are the distractors, the expected section and the expected count,
+        which `expectations` hashes. Weights are hashed as shares of their sum, to nine digits; equal weights are not
+        hashed.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -259,7 +261,7 @@ class IndexComparison(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """A metric's value for every question: NaN where not measured, with a reason; the other reasons are empty."""
+    """A metric's value and reason for every question: NaN and why it was not measured, or a value and an empty text."""
 
     values: NDArray[np.float64]
     reasons: NDArray[np.str_]
@@ -271,8 +273,8 @@ class EvaluationView:
 
     Evidence arrays run over the relevant pieces of evidence (grade > 0) of all questions. ``first_rank`` is the first
     rank, from 1, whose chunk covers the piece; 0 if no chunk does. ``credited_rank`` is the same, unless one chunk
-    covers several pieces of a question: these are credited to its rank and the following ones, one per rank, which may
-    push later pieces down. So no ranking beats the ideal one (see ``evidence.credit``).
+    covers several pieces of a question: then they are credited at its rank and the ranks after it, one piece per rank,
+    which may push later pieces down. So no ranking beats the ideal one (see ``evidence.credit``).
     """
 
     questions: Sequence[Question]

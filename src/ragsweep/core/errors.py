@@ -55,7 +55,7 @@ def describe_fault(fault: BaseException) -> str:
 class Faults:
     """The faults of an input, to be raised in one message, and notes on how its files were read.
 
-    ``encoding`` is that of text files without a byte order mark; None: UTF-8, or the one that an HTML page declares.
+    ``encoding`` applies to text files without a byte order mark; None: UTF-8, or what an HTML page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -96,7 +96,7 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""Up to this many known names are all listed; of more, at most ten: the closest or, if none is close, the first."""
+"""If more names than this are known, at most ten are listed: the closest or, if none is close, the first."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Identity: specs and addresses of parts and results, and the node that computes one result."""
+"""The identities of parts (specs) and of results (addresses), and the node that computes one result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part, or a part that is itself the value of a parameter, runs a model or calls one by name."""
+        """Whether the part runs a model or calls one by name, or has a parameter whose value is such a part."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
@@ -110,7 +110,7 @@ class StageContext(Protocol):
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each name with its piece of a whole value, in any order: the stored one, else ``make(read(name))``."""
+        """Yield each name and its piece of a whole value, in any order; ``make(read(name))`` makes a missing piece."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Allocate an array, outside the process's memory if there is a store."""
@@ -122,7 +122,7 @@ class StageContext(Protocol):
         """Return why a row of the input ``node`` failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return the stored replies of a node that is not an input; a new reply is stored at once."""
+        """Return the stored replies of ``node``, which is not an input; a reply that is added is stored at once."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from optuna_sweeper.processes import myself as myself
 
 
 class Locks:
-    """Named locks on single bytes of one file: however many names there are, no lock files need to be removed.
+    """Named locks, each on one byte of the same file, so that lock files do not accumulate.
 
     A process may acquire a lock that it already holds.
     """

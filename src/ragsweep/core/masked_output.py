@@ -8,7 +8,7 @@ from typing import Any
 
 
 class MaskedStream:
-    """Masks text before a stream writes it; the argument ``styled`` masks what its property ``styled`` writes."""
+    """A stream that masks text with ``mask_text``; its property ``styled`` masks text with the function ``styled``."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

@@ -86,7 +86,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Lowest and highest possible value, each None if there is none: then a failed question's is unknown."""
+        """Lowest and highest possible value for a question, even if its measurement failed; None: unbounded."""
 
     @property
     def quantile(self) -> float | None:

@@ -69,16 +69,16 @@ INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
     NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""The question or the config lacks a requirement of the metric, whatever is retrieved and answered."""
+"""Reasons that do not depend on what is retrieved and answered: the question or config lacks a requirement."""
 
 SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""The question, its answer or the config lacks a requirement of the metric."""
+"""Reasons for which a metric does not apply: the question, its answer or the config lacks a requirement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""There is nothing to measure. Reasons in neither SKIPPED nor this set are failures (see ``failed``)."""
+"""Reasons why there is nothing to measure. Any reason in neither SKIPPED nor this set is a failure: see ``failed``."""
 
 
 def failed(reason: str) -> bool:
@@ -135,7 +135,7 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else all are NaN, with their reason or EXACT."""
+    """Return the scores if an approximate index was searched; else all are NaN, with EXACT if they have no reason."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -167,9 +167,9 @@ def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
 
 
 def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
-    """Keep the values where ``measured`` is true, both (questions,); elsewhere the score is NaN with a reason.
+    """Keep the values where ``measured`` is true; elsewhere the score is NaN with a reason.
 
-    ``reasons`` has one reason per question, or is one for all.
+    ``measured`` and ``values`` are (questions,); ``reasons`` has one reason per question, or is one reason for all.
     """
     kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
     if isinstance(reasons, str):
@@ -190,7 +190,7 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode each metric's reasons (questions,); those in read-only arrays are shared by many configs."""
+    """Encode each metric's reasons (questions,); a read-only array, which many configs share, is encoded only once."""
     return [_number(column) if column.flags.writeable else _number_once(column) for column in reasons]
 
 

@@ -1,4 +1,4 @@
-"""The order in which values are displayed."""
+"""Sort values for display, and recognise numbers."""
 
 from collections.abc import Iterable
 

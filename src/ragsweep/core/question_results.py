@@ -16,13 +16,13 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 JUDGE = "judge/"
-"""The prefix of a judged metric's name, in the names of steps."""
+"""The step of a judged metric is named by this prefix and the metric's name."""
 
 UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
     **dict.fromkeys(("model", "words"), ""),
 }
-"""Fact of a step -> the value that stands for an unknown one."""
+"""Each fact of a step -> the value that means that the fact is unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class StepResults:
 
     @property
     def known(self) -> dict[str, Sequence[Any]]:
-        """The columns with any known fact."""
+        """The columns that contain at least one known fact, by name."""
         return {name: column for name, column in vars(self).items() if any(map(is_known, column))}
 
 
@@ -92,7 +92,7 @@ class EvidenceRanks:
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Return a copy without evidence for the questions flagged by ``lost`` (questions,); their scores are NaN."""
+        """Return a copy without the evidence of questions flagged in ``lost`` (questions,); their scores are NaN."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),

@@ -26,7 +26,7 @@ UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answe
 """The columns of JSON texts, which follow the columns of single values."""
 
 FIELDS = "case_fields"
-"""The column of a question's further fields, a mapping; a JSON text in a flat table."""
+"""The column of the questions' further fields: a mapping per question, or its JSON text in a flat table."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:

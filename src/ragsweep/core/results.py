@@ -1,4 +1,4 @@
-"""Results: the records that the evaluation creates and the ledger stores, and their objectives."""
+"""Results: the records that the evaluation creates and the ledger stores, and functions that read them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Summary:
     ``n_scored`` divided by the number of questions that would have a score if nothing had failed; that number assumes
     that the metric applies to the same share of the unanswered questions as of the others. ``low_bound`` and
     ``high_bound`` are the value if every failed measurement had given the metric's lowest, or highest, value; NaN if
-    something failed and the metric has no such value, or is a quantile.
+    something failed and the metric has no such value, or is summarised by a quantile.
     """
 
     name: str
@@ -46,7 +46,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: only some questions evaluated so far, or dropped from the race."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The questions of a config whose traces the tracker receives."""
+"""The possible choices of the questions whose traces the tracker receives."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The data of one evaluation for the tracker only; unused by the ledger and comparisons.
+    """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
     Each of the four mappings leads from a ranking's address to a TREC text, which may be generated lazily. The run
     files in ``rankings`` rank chunks, and ``qrels`` has their relevance labels; ``evidence_runs`` and
@@ -247,8 +247,8 @@ def incomplete(
 ) -> list[Summary]:
     """List the summaries with a coverage below ``least``, among those of metrics that decide or are shown.
 
-    These are ``shown_metrics``, the ``further`` ones (with a target, or judged), and those in ``constraints``; all if
-    none of them was measured.
+    These are ``shown_metrics``, the ``further`` ones (with a target, or judged), and those in ``constraints``. If
+    ``summaries`` has none of them, all of its metrics count.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())

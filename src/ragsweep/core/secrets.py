@@ -2,7 +2,7 @@
 
 A value is secret if its key in a config, or the name of its environment variable, is a secret's name (``api_key``,
 ``passwd``, ``credentials``), or if a config reads it from any variable (``${oc.env:NAME}``). A secret is masked
-wherever it is written, in any encoding, with exceptions that keep texts readable:
+wherever it is written, also in the encodings of `spellings`, with exceptions that keep texts readable:
 
 - a value under a secret's name in a config, or of a variable with a secret's name that a config reads: true, false,
 null and values of fewer than 4 characters are masked only under their key, and values of 4 to 7 characters only as
@@ -153,7 +153,7 @@ def _mask_query(url: re.Match[str]) -> str:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Mask the given secrets and those of the environment in a text, in any encoding.
+    """Mask the given secrets and those of the environment in a text, in all encodings of `spellings`.
 
     Services repeat keys in their replies, and libraries in their errors.
     """
@@ -212,7 +212,7 @@ class Secrets:
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
-        """Mask all secrets in a text, in any encoding."""
+        """Mask all secrets in a text; those of ``SHORTEST`` or more characters also in the encodings of `spellings`."""
         return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Identify code outside this package: hash a module's file and its imports within the same package."""
+"""Identify code outside ragsweep: hash a module's file, and the files that it imports from its own package."""
 
 import ast
 import hashlib
@@ -40,7 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file below ``home``, the folder of its top package, without importing it; None if it has none."""
+    """Find a module's file, without importing it; ``home`` contains its top package. None if there is no file."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -50,7 +50,7 @@ def _find_file(home: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, module: str) -> Iterator[str]:
-    """Yield the packages that contain a module, and its imports; a compiled or unparsable module has none."""
+    """Yield the packages that contain a module, and its imports, except those of a compiled or unparsable module."""
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))

@@ -41,7 +41,7 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every parent with ``chunker``, like a document; a piece shared by overlapping parents is one chunk."""
+    """Cut every parent with ``chunker``, as if it were a document; a piece that several parents share is one chunk."""
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
     children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))

@@ -17,7 +17,7 @@ PARTS = frozenset(
         "prompts", "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
      "ragsweep.sweep.races"]
 )  # fmt: skip
-"""Modules of this package whose classes a config may name; a config cannot extend them."""
+"""Modules of this package whose classes a config may name; a config cannot add modules."""
 
 
 def trusted_packages() -> set[str]:

@@ -94,7 +94,7 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors of one length."""
+    """Turn texts into vectors, all of the same length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks."""
@@ -218,7 +218,7 @@ class Generator(HasTraits, Protocol):
 class RepeatingGenerator(Generator, Protocol):
     """A generator that samples its answers, so that each request may be answered several times.
 
-    ``replicates`` is operational: each repetition has its own address, independent of the number of others.
+    ``replicates`` is operational: each repetition has its own address, which does not depend on how many there are.
     """
 
     @property

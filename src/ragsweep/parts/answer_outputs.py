@@ -1,4 +1,4 @@
-"""The outputs that a task's metrics score, parsed once from each of a config's answers."""
+"""The outputs that a task's metrics score; each answer of a config is parsed once."""
 
 from typing import Any, NamedTuple
 
@@ -17,15 +17,15 @@ class Output(NamedTuple):
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
     """Mark answers truncated at the token limit as unreadable, if there is a reader.
 
-    Unlike a failed answer, an unreadable one does not make a task's result partial: a model that repeats itself reaches
-    every limit.
+    Unlike a failed answer, an unreadable one does not make a task's result partial. A higher limit may not help: a
+    model that repeats itself reaches any limit.
     """
     return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
 
 
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Parse every answer; a failed one has neither value nor reason, unless ``mark_cut`` made it unreadable."""
+    """Parse every answer; a failed answer yields no value, and a reason only if ``mark_cut`` marked it."""
     return [_read(answer, reader) for answer in answers.answers]
 
 

@@ -47,7 +47,7 @@ def unfence(text: str) -> str:
 
 
 def neutralise(text: str) -> str:
-    """Replace the opening bracket of everything that resembles a tag with "(".
+    """Put "(" in place of the opening bracket of everything that resembles a tag.
 
     A tag is also recognised if it has other brackets, homoglyphs, capitals or escapes, or white space or invisible
     characters between its letters.

@@ -1,7 +1,7 @@
 """Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-The rankings are called legs; a chunk is a candidate if a leg found it whose weight is not 0. Sums are computed in
-float64 in a fixed order, so that fusion does not depend on the order of the legs; the result is float32.
+The rankings are called legs; a chunk is a candidate if it was found by a leg whose weight is not 0. Sums are computed
+in float64 in a fixed order, so that fusion does not depend on the order of the legs; the result is float32.
 
 A leg's share of a chunk's score is the term that it adds. The shares of all legs are in one dense table, with a column
 for each distinct chunk of a question, so that one sum over the table scores all chunks.
@@ -55,7 +55,7 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Scale every question's scores to 0 for its last candidate and 1 for its best; returns (questions, depth).
+    """Scale every question's scores, from 0 for its last candidate to 1 for its best; returns (questions, depth).
 
     If all candidates score the same, or there is only one, each gets 1; padding gets 0. ``lowest`` is ignored.
     """
@@ -66,9 +66,9 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Express the scores of every question in standard deviations above its last candidate.
 
-    The origin is the last candidate rather than the mean, so that a chunk that a leg did not find, which gets 0, is
-    level with the leg's last candidate, not with its average one. Equal scores, padding and ``lowest`` are
-    treated as in :func:`min_max`.
+    A chunk that a leg did not find gets 0. That is the value of the leg's last candidate here; if the origin were the
+    mean, it would be that of an average candidate. Equal scores, padding and ``lowest`` are treated as in
+    :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
     above = np.where(is_chunk, scores - low, 0.0)
@@ -79,7 +79,7 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale every question's scores to 0 for the lowest possible score of the leg and 1 for the best candidate.
+    """Scale every question's scores, from 0 for the lowest possible score of the leg to 1 for the best candidate's.
 
     This is the normalisation of TM2C2 in the paper that :func:`convex` cites: the last candidate of a good list keeps a
     high score.
@@ -96,7 +96,7 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 
 
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
-    """Return a mask of places with a chunk, the scores, and each question's lowest and highest score."""
+    """Return a mask of the ranks that have a chunk, the scores, and each question's lowest and highest score."""
     is_chunk = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
     low = np.where(is_chunk, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
@@ -165,5 +165,5 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
 
 
 def describe_zero(weights: Mapping[str, float]) -> dict[str, str]:
-    """Return a hybrid's fingerprint: empty unless a weight is 0, for which stored rankings of 0.2.0 are wrong."""
+    """Return a hybrid's fingerprint; it is empty unless a weight is 0, as release 0.2.0 stored wrong rankings for 0."""
     return {} if all(weights.values()) else {"zero_weight": "no chunks"}

@@ -39,7 +39,7 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """A judge, which replies to prompts in the form of a response schema, and embeds texts."""
+    """A model that judges: it replies to prompts in the form that a response schema defines, and embeds texts."""
 
     @property
     def samples(self) -> int:
@@ -60,7 +60,7 @@ class Judge(Protocol):
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return a reply whose value has one vector per text, empty for a blank text. Raises CallFailed on failure."""
+        """Return a reply whose value has one vector per text (empty for a blank one). Raises CallFailed on failure."""
 
 
 @cache
@@ -74,7 +74,7 @@ def response_schema(model: Any) -> ResponseSchema:
 def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply with a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
-    Accepting other replies would affect judgements: it needs a new version in ``ragas_calls`` and ``judge_checks``.
+    A change to what is accepted affects judgements, so it needs a new version in ``ragas_calls`` and ``judge_checks``.
     Raises ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7.
     """
     from pydantic import ValidationError

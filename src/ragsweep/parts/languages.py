@@ -182,7 +182,7 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of the first of _PHRASES in a text, or KEYWORDS or OTHER if there is no phrase.
+    """Return the form of the first phrase of _PHRASES that a text contains; KEYWORDS or OTHER if it contains none.
 
     The phrases are those of the detected language, with English as fallback. In a text without a question
     mark, only phrases that begin in the first four words count. Phrases of yes/no questions count only at the beginning

@@ -58,7 +58,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
 
 def weight_bits() -> int:
-    """Return 8, but 7 on x86 without VNNI, where a sum of two 8-bit products may overflow its 16 bits."""
+    """Return the bits of a weight: 8, or 7 on x86 without VNNI, where a sum of two products may overflow 16 bits."""
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
 

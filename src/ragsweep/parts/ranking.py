@@ -57,7 +57,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 
 
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
-    """Return the best chunks of one question that score higher than ``above``, at most ``depth``.
+    """Return the best chunks of one question, at most ``depth``, among the chunks that score higher than ``above``.
 
     ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, the best first, unpadded.
     """

@@ -18,10 +18,10 @@ REORDERING = frozenset({"candidates", "min_score", "mix"})
 class Reordering(NamedTuple):
     """How a reranker's scores are used.
 
-    Only the first ``candidates`` chunks of a ranking are scored. With ``min_score``, only those with at least this
-    score are kept, so that a ranking may be empty; unscored chunks are dropped. If ``mix`` (0 to 1) is above 0, the
+    Only the first ``candidates`` chunks of a ranking are scored. With ``min_score``, only chunks with at least this
+    score are kept: unscored ones are dropped, and a ranking may be empty. If ``mix`` (0 to 1) is above 0, the
     order follows ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of a
-    question's candidates to 0..1; at 0, the reranker's scores are used unchanged.
+    question's candidates to 0..1. If ``mix`` is 0, the reranker's scores are used unchanged.
     """
 
     candidates: int

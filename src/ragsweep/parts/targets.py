@@ -91,7 +91,7 @@ class Drop:
     Args:
         share: The permitted change for the worse as a proportion of the reference, above 0 and below 1.
         reference: The value to compare with; None: no evaluation.
-        action: Suggested action after such a change.
+        action: Suggested action after a larger change for the worse.
     """
 
     share: float
@@ -104,7 +104,7 @@ class Drop:
             raise ConfigError(f"share must be above 0 and below 1, got {self.share:g}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Return a warning if the metric is beyond the worst permitted value; "not judged" without a reference."""
+        """Warn if the metric is beyond the worst permitted value, else pass; without a reference: "not judged"."""
         if self.reference is None:
             return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
         change = self.share * abs(self.reference)

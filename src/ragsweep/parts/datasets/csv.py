@@ -1,4 +1,4 @@
-"""Questions in a CSV, TSV or JSON lines file, and documents in another such file, in Parquet or a folder of pages."""
+"""Questions in a CSV, TSV or JSON lines file, and documents in another one, a Parquet file or a folder of pages."""
 
 import math
 from collections import defaultdict

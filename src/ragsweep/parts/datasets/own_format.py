@@ -47,8 +47,8 @@ class Jsonl:
 class Folder:
     """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder, recursively; a page's id is its path.
 
-    The path is relative to the folder. Links are not followed. Files and folders whose name begins with a dot, and ids
-    that match a pattern in ``exclude``, are ignored.
+    The path is relative to the folder. Links are not followed. Pages whose id matches a pattern in ``exclude`` are
+    ignored, as are files and folders whose name begins with a dot.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

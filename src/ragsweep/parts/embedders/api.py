@@ -48,13 +48,13 @@ class ApiEmbedder(ServiceSettings):
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks, and count the tokens of prompt and chunk. Raises CallFailed if a call fails permanently."""
+        """Embed chunks, and count the tokens of prompt and chunk. Raises like ``post_all`` of the service."""
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Return the vectors of queries, (queries, dimension). Raises CallFailed if a call fails permanently."""
+        """Return the vectors of queries, (queries, dimension). Raises like ``post_all`` of the service."""
         return self._embed([self.query_prompt + query for query in queries])
 
     def _embed(self, texts: Sequence[str]) -> Floats:

@@ -33,7 +33,10 @@ class Hnsw(FaissIndex):
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Link all vectors in one call, as later ones would be less well connected; threads do not change the graph."""
+        """Add all vectors in one call, because vectors of a later call would be less well connected.
+
+        The graph does not depend on the number of threads.
+        """
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}
         faiss = library()

@@ -27,7 +27,7 @@ class ExternalIndex(ABC):
     """
 
     NAME: ClassVar[str] = "table"
-    """The key of the stored table name, and the word for a table in messages."""
+    """The key under which a table's name is stored, and the word for a table in messages."""
 
     TRAITS: ClassVar[PartTraits]
 

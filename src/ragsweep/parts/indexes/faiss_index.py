@@ -1,4 +1,4 @@
-"""Search with faiss: the exact index, and the base class of those that rank their candidates like it."""
+"""Search with faiss: the exact index, and a base class of indexes that rank their candidates as it does."""
 
 import importlib.metadata
 from abc import ABC, abstractmethod

@@ -213,7 +213,7 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table with a graph of vectors that are stored in one byte per value.
+    """Search a LanceDB table with a graph, in which a vector takes one byte per value.
 
     A table of up to 2^20 vectors has one graph. A larger table has several, and all are searched. Candidates are scored
     by the vectors themselves, and no ranking is longer than ``ef_search``. A rebuilt table may miss different

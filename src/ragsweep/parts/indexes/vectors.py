@@ -1,4 +1,4 @@
-"""Check parameters of indexes, read vectors block by block, draw samples, and rank candidates."""
+"""Functions that several indexes share: read vectors in blocks, draw samples, rank candidates, check a setting."""
 
 from collections.abc import Iterator
 

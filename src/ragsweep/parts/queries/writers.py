@@ -1,4 +1,4 @@
-"""Write search queries: the question alone, the conversation, or a model's rewrite of it."""
+"""Write search queries: the question alone, the conversation, or a model's rewrite of the question."""
 
 import copy
 from collections.abc import Callable, Sequence

@@ -53,7 +53,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
 
 def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
-    """Return ids, contexts and scores as lists of equal length; a missing one is empty."""
+    """Return ids, contexts and scores as flat lists, of equal length except that a missing one is empty."""
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
