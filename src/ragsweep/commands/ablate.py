@@ -92,9 +92,10 @@ def ablate(arguments: Sequence[str]) -> int:
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep in the folder ``sweeps``, and return its name; never replace another file.
+    """Write the cases as a named sweep in the folder ``sweeps``, and return its name.
 
-    Every case is written in full, so that it can be read and edited on its own.
+    If a file of this name has other content, the name gets a number. Every case is written in full, so that it can be
+    read and edited on its own.
     """
     for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
@@ -132,7 +133,8 @@ def prepare(
     order the changes (None: the objective).
 
     Raises:
-        RagsweepError: The config no longer composes, does not measure the metric, or nothing is left to change.
+        RagsweepError: The config no longer composes or does not measure the metric, a wanted factor cannot change, an
+            override contains a secret, or no change is left to run.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)

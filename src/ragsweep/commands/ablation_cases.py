@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last word of a parameter's key -> values used in practice; those next to a parameter's value are its neighbours."""
+"""Last word of a parameter's key -> values used in practice; a parameter's neighbours are the next below and above."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -55,7 +55,7 @@ class AblationCase:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The cases to run, the config itself first and then one change at a time, and the omitted changes."""
+    """The cases to run (the config itself, then each change alone), and the omitted changes."""
 
     cases: tuple[AblationCase, ...]
     impossible: Mapping[str, str]  # change -> why it is invalid
@@ -149,13 +149,16 @@ def with_option(base: Sequence[str], group: str, before: str, option: str) -> Ov
 
 
 def _belongs(key: str, group: str) -> bool:
-    """Return whether an override sets a group, a key of its option, or a nested key."""
+    """Return whether a key selects the option of a group, or sets a part or a parameter of that option."""
     package = key.partition("@")[2]
     return key == group or key.startswith((f"{group}.", f"{group}/", f"{group}@")) or package.startswith(f"{group}.")
 
 
 def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
-    """Yield the settings that the new retriever keeps, with other keys if a leg becomes the retriever or vice versa."""
+    """Yield the settings of the legs that the old and the new retriever share.
+
+    Their keys change if a leg becomes the retriever itself, or the retriever becomes a leg.
+    """
     for line in base:
         key, _, value = line.partition("=")
         sign, name = key[: len(key) - len(key_of(line))], key_of(line)

@@ -74,7 +74,10 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare: the requested ones, else the usual and the labelled ones; check the results."""
+    """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
+
+    Raises RagsweepError for results, metrics or labels that cannot be compared.
+    """
     check_same_questions(*results)
     for result in results:
         check_whole(result)
@@ -187,7 +190,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types; ``metrics`` and tables as MLflow's log_metrics and log_table have them."""
+    """Return the conclusion in JSON types: ``metrics`` as MLflow's log_metrics takes them, tables as log_table does."""
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

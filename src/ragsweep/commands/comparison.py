@@ -127,7 +127,10 @@ def _metric_row(one: PairMetric) -> Row:
 
 
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the interval of the difference (NaN if ``ratios``), and the ratio with its interval (else None)."""
+    """Return the interval of the difference and, if ``ratios``, the ratio with its interval.
+
+    With ``ratios`` the interval of the difference is NaN; without them the ratio and its interval are None.
+    """
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
     shown = [math.nan] * 2 if ratios else ends
@@ -135,7 +138,10 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference as corrected by labels, and the verdict; NaN, and as judged, if not corrected."""
+    """Return a metric's difference as corrected by labels, and the verdict on it.
+
+    Without a correction the difference is NaN, and the row's verdict stays as it is.
+    """
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}

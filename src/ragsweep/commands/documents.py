@@ -1,4 +1,4 @@
-"""Read the documents passed to a command."""
+"""The documents passed to a command, read from a folder or a file."""
 
 import sys
 from collections.abc import Sequence

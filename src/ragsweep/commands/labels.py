@@ -1,4 +1,4 @@
-"""Human labels for recorded configs, and the bounds of the metrics that they and the bets of a gate are on."""
+"""Human labels of answers, and the bounds and scores of metrics in recorded configs."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

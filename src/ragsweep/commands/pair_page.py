@@ -1,4 +1,4 @@
-"""The page of two configs with its charts, and the files next to it."""
+"""The page that compares two configs, with its charts, and the files next to it."""
 
 import math
 import time
@@ -144,7 +144,10 @@ def _charts(report: PairReport) -> Iterator[Block]:
 
 
 def _quality(report: PairReport) -> str:
-    """Return the metric with the most distinct values: a chart of hits and misses shows little."""
+    """Return the metric with the most distinct scores of the candidate: a chart of hits and misses shows little.
+
+    Metrics named ``answer_*`` or ``latency_*`` are passed over; if there are no others, the first metric is returned.
+    """
     names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
     different = report.results[1].questions
     return max(names, key=lambda name: len(set(different[name])), default=str(report.rows[0]["metric"]))

@@ -21,7 +21,10 @@ MOST_LINES = 8
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the effect of context on the configs that gain most; nothing without a config to compare with."""
+    """Yield how context changes the answers of the configs that gain most from it.
+
+    Yields nothing if no config can be compared with one that answers without context.
+    """
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
@@ -49,7 +52,10 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the thoughts and the effect of context; for a single config, also outcomes, abstention and searches."""
+    """Yield the number of answers with thoughts, and the effect of context.
+
+    For a single config, outcomes, abstention and searches come first.
+    """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
@@ -72,7 +78,10 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield how many questions led to a search: that need the corpus, and of the others; nothing if unknown."""
+    """Yield how many of the questions that need the corpus led to a search, and how many of the others.
+
+    Yields nothing if this is unknown.
+    """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
@@ -87,7 +96,7 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
-    """Return the files about answers by name; empty without answers."""
+    """Return the CSV files about answers: name -> content; empty without answers."""
     files = {}
     if pairs := against_no_context(results):
         kinds = [kind.replace(" ", "_") for kind in KINDS]

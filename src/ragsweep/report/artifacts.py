@@ -1,4 +1,4 @@
-"""The content of a sweep's runs in MLflow: files, figures of the verdict, and tables of questions."""
+"""What the runs of a sweep contain in MLflow: files, the numbers of the verdict, and tables of questions."""
 
 import json
 import math
@@ -111,7 +111,10 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Write one line per metric and config: the difference from the reference; for the deciding metric, a verdict."""
+    """Return one CSV line per metric and config, with the difference from the reference.
+
+    Only the lines of the deciding metric have a verdict.
+    """
     rows = [
         [
             *row,
@@ -186,7 +189,7 @@ LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
-    """Serialise the table of a config's questions as JSON; NaN becomes null.
+    """Serialise the table of a config's questions as JSON; NaN and infinity become null.
 
     ``chunk`` returns the text of the chunk with a given name. The first 500 characters of each text are written, or
     fewer if there are many chunks. If ``chunk`` is None, only the names are written.
@@ -210,7 +213,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Convert a cell to JSON: lists become lines, NaN becomes null."""
+    """Convert a cell to JSON: a list becomes a text with one item per line, NaN and infinity become null."""
     if isinstance(value, list | tuple):
         return "\n".join(map(str, value))
     value = value.item() if hasattr(value, "item") else value

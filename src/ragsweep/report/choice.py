@@ -21,7 +21,7 @@ WORDS = {
 SURE = 0.999
 """Probability above which a sentence says only "more than 99.9 %", and omits the expected loss."""
 NOTABLE = 1.5
-"""Ratio of the larger cost to the smaller one from which a sentence mentions both."""
+"""Minimum ratio of the larger cost to the smaller one for a sentence to mention them."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
@@ -118,7 +118,7 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
 
 
 def _by_cost(verdict: SweepComparison, row: int) -> str:
-    """Return the choice among configs with the same scores, and how its cost compares if that decides."""
+    """Name the choice among configs with the same scores, and say how its cost compares if the cost decides."""
     costs, rows, config = verdict.costs, range(len(verdict.results)), name(verdict, row)
     cost = verdict.choice.cost or costs.deciding(rows)
     if not cost:
@@ -195,7 +195,10 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a metric by which the choice is shown to be worse than the reference or, if it is that, than another."""
+    """Describe a metric by which the choice is shown to be worse than the reference.
+
+    If the choice is the reference, describe a metric by which another config is shown to be better.
+    """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
     who = f"{name(verdict, other)} is shown to be better than the choice"

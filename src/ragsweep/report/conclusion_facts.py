@@ -22,8 +22,8 @@ def result_texts(conclusion: SweepConclusion) -> list[str]:
 def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
     """Return the result in JSON types: the choice with its figures and its sentences, and the evidence.
 
-    Without a comparison, only the kind of the conclusion, the choice's name, ``where`` it was decided and the sentences
-    are known.
+    Without a comparison, ``choice`` is None, and the only other keys are ``kind``, ``where`` (the deciding questions of
+    a search), ``sentence`` and ``evidence``.
     """
     sentence, evidence = texts(choice_statements(conclusion)), texts(evidence_statements(conclusion))
     facts: dict[str, Any] = {"kind": conclusion.kind, "choice": conclusion.chosen, "where": conclusion.where}
@@ -65,7 +65,7 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Return the metric and the costs of the choice with their intervals; None if not measured, or without a choice."""
+    """Map the metric and the costs to the choice's value and interval; to None if not measured, or without a choice."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)
@@ -77,7 +77,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 
 
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
-    """Return a config's improvement on the reference, positive if better, with its interval.
+    """Return a config's lead over the reference, positive if better, with its interval.
 
     If amounts are compared as ratios, the interval is NaN; ``ratio``, with its own interval, is config / reference.
     """

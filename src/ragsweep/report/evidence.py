@@ -30,7 +30,8 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     """Yield the verdicts on the configs, the number of questions that would show a lead, and possible rare losses.
 
-    Yields nothing without a comparison, or if all configs have the same score on every question.
+    If these questions cannot show any difference, the reason replaces the verdicts. Yields nothing without a
+    comparison, or if all configs have the same score on every question.
     """
     verdict = conclusion.deciding
     if not isinstance(verdict, SweepComparison) or not verdict.differences.apart.any():
@@ -63,7 +64,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
-    """Yield the best configs' differences on each document or question that dominates by weight, and on the rest."""
+    """Yield how the best configs differ from the reference on each dominating document or question, and on the rest."""
     sources = dict(zip(*(verdict.results[0].questions[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):

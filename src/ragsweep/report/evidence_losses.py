@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""At most this many changes with a gain are described, as many further changes to a single leg, and as many slices."""
+"""Maximum number of described changes with a gain, of further changes to a single leg, and of slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -143,7 +143,10 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
 
 
 def degraded_statements(found: DegradedSlices | None) -> Iterator[Statement]:
-    """Yield a sentence on each slice where a leg alone is notably better than the config; nothing for None."""
+    """Yield a sentence on each of the worst slices, where a leg alone is notably better than the config.
+
+    Yields nothing if ``found`` is None.
+    """
     if found:
         for one in found.slices:
             yield Statement("", slice_sentence(found.metric, one, short(found.config)), vars(one))

@@ -33,11 +33,12 @@ class Gap(NamedTuple):
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
-    """Return how far the config that is best on tune leads the first config of the holdout, on both sets of questions.
+    """Compare a lead on the tune questions with the same lead on the holdout.
 
-    Configs are matched by all parameters except ``partition``. Only configs measured on both sides count; the best of
-    them on tune is the config that the search would have chosen. None if the best config is the first one itself, if
-    the first config was not measured on tune, or if either side has fewer than ten effective clusters.
+    The lead is that of the config that is best on tune, over the first config measured on the holdout. Configs are
+    matched by all parameters except ``partition``. Only configs measured on both sides count; the best of them on tune
+    is the config that the search would have chosen. None if the best config is the first one itself, if the first
+    config was not measured on tune, or if either side has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
     pairs = [

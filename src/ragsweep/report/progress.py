@@ -42,7 +42,7 @@ class Screen(Protocol):
 
 
 class Lines(Listener):
-    """Prints warnings and reasons for waiting as lines, and no progress."""
+    """Prints warnings, and the nodes that it waits for, one per line; progress is not printed."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen

@@ -1,4 +1,4 @@
-"""The content of a sweep's documents: results, texts that its records lack, and earlier sweeps."""
+"""The content of a sweep's documents: results, texts that the records lack, and earlier sweeps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Page content that records lack: texts of chunks, prompts and evidence; and the secrets to mask in the page."""
+    """What a page needs beyond the records: the texts of chunks, prompts and evidence, and the secrets to mask."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # text by name; None if the corpus is missing or has changed

@@ -1,4 +1,4 @@
-"""Tables of a sweep: its configs, best on top, with parameters, metrics and differences; and a metric by slice."""
+"""Tables of a sweep's configs with their parameters, metrics and differences, and of metrics by slice."""
 
 import math
 import re
@@ -23,7 +23,7 @@ MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
-"""Parts of metric names that narrow headings omit: prefixes of families, and the unit, which the cells have."""
+"""Parts of metric names that narrow headings omit: prefixes of families, and the unit, which the cells show."""
 
 
 class SweepTable(NamedTuple):
@@ -59,13 +59,16 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return key -> value, as text, of those overrides of a config that could change a score."""
+    """Return the overrides of a config that could change a score: key -> value, as text."""
     lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
     return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return, for every config, its value of each setting that any config overrides: its own value, or the default."""
+    """Return each config's value of every setting that any config overrides.
+
+    Without an own override it is the default; a setting that a config lacks is left out.
+    """
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
     every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
@@ -91,7 +94,7 @@ def sweep_table(
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
-    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics is enough.
+    """Make the table of numbered configs, at most ``width`` characters wide if possible.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then

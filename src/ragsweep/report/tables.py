@@ -1,4 +1,4 @@
-"""Rows as JSON and CSV, and a sweep as one file of each format; ``docs/results.md`` describes the files."""
+"""A sweep's results as JSON and CSV (see ``docs/results.md``), their order, and notes on them."""
 
 import csv
 import io

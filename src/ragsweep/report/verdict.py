@@ -20,7 +20,7 @@ MOST_NAMED = 3
 MOST_SLICES = 2
 
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
-"""Reasons for missing scores of questions that lack a field other than evidence."""
+"""Reasons for a missing score: the question lacks a field other than evidence."""
 
 
 def limits(verdict: SweepComparison) -> Iterator[Statement]:
@@ -77,7 +77,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the smallest difference that these questions can show; nothing if it is unknown."""
+    """Describe the smallest difference that these questions show with 80 % power; nothing if it is unknown."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         return
@@ -140,7 +140,10 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield how many questions the metric applies to; those without evidence are counted in the table's heading."""
+    """Yield, for each field that questions lack (see `LACKING`), how many questions the metric applies to.
+
+    Questions without evidence are counted in the heading of the table instead.
+    """
     summary = verdict.results[verdict.reference].summaries.metrics[verdict.metric]
     for why in sorted(LACKING & summary.reasons.keys()):
         applies = f"{summary.n_total - summary.n_skipped:,} of {summary.n_total:,}"
@@ -168,7 +171,10 @@ def _ends(found: Differences, row: int) -> tuple[float, float, float]:
 
 
 def _change(verdict: SweepComparison, estimate: float, low: float, high: float, higher_is_better: bool) -> str:
-    """Format an improvement, positive if better, with its interval; a logarithm of a ratio as the metric's ratio."""
+    """Format a difference as an improvement, positive if better, with its interval.
+
+    If ratios are compared, the difference is the logarithm of a ratio, and the ratio itself is formatted.
+    """
     if not higher_is_better:
         estimate, low, high = -estimate, -high, -low
     if verdict.differences.ratios:
@@ -188,7 +194,7 @@ def size(verdict: SweepComparison, value: float) -> str:
 
 
 def distance(value: float, unit: str, ratios: bool) -> str:
-    """Format a difference in its unit or, with ``ratios``, the change that a ratio's logarithm means, in percent."""
+    """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a change in percent."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
 
 

@@ -1,1 +1,1 @@
-"""A sweep as a page: text, charts, tables, and its questions one by one; and a page of all sweeps."""
+"""The page of a sweep: texts, charts, tables, and the questions one by one."""

@@ -46,7 +46,11 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot each config's quality and interval against cost, and the Pareto front; ``marks``: the configs' roles."""
+    """Plot the quality of each config against its cost, and the Pareto front; ``marks``: the configs' roles.
+
+    Configs that lack either value are left out. With more than `MOST_INTERVALS` configs, only those with a role
+    have an interval.
+    """
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -83,9 +87,10 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Plot the difference of each config from the reference, best on top; the ``choice`` is a diamond.
+    """Plot the differences of up to `MOST_BARS` configs from the reference, best on top; the ``choice`` is a diamond.
 
-    ``changes``: config name -> its one change from the reference, for a tornado chart with the largest effect on top.
+    ``changes`` (config name -> its one change from the reference) makes it a tornado chart: bars, and the largest
+    effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs
     sign = 1.0 if verdict.matrix.higher_is_better else -1.0
@@ -202,7 +207,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, most frequent first; omit values without any."""
+    """Count the scored questions with each value of a label, the largest count first; omit counts of 0."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 

@@ -97,7 +97,10 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value -> config for the best group of configs that differ only in ``key``, sorted by `_place`."""
+    """Return value of ``key`` -> config, sorted by `_place`, for configs that differ in nothing else.
+
+    Of several groups of such configs, the one with the best config is returned; empty if there is none.
+    """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
         if known.get(key):

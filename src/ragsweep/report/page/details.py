@@ -33,7 +33,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]:
-    """Yield a table of the scored, skipped and failed questions of the metrics ``names``, with the reasons."""
+    """Yield a table that counts the scored, skipped and failed questions of each metric in ``names``, with reasons."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
         for summary in (result.summaries.metrics[name] for name in names if name in result.summaries.metrics):

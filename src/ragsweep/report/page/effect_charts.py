@@ -212,7 +212,8 @@ def parallel(
 ) -> Figure:
     """Plot each config of a search as a line across its parameters to its score; highlight the best tenth.
 
-    ``settings``: config name -> key -> value. ``names``: key -> short name of each varying parameter.
+    At most the best `MOST_LINES` configs are shown. ``settings``: config name -> key -> value. ``names``: key -> short
+    name of each varying parameter.
     """
     known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]

@@ -1,4 +1,4 @@
-"""The effects of swept parameters, for the page."""
+"""The part of a sweep's page on the effects of the swept parameters."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,10 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
 
 
 def _single_changes(view: PageView) -> dict[str, str]:
-    """Return config name -> its change from the reference; empty unless each has one, not all of the same parameter."""
+    """Return config name -> its one change from the reference.
+
+    Empty if any config has no change or several, or if all changes are of the same parameter.
+    """
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)
     changes = {other.name: factors(base, other) for other in view.results if other is not base}

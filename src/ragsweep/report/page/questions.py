@@ -27,8 +27,8 @@ def browse(
 ) -> dict[str, Any]:
     """Return the columns of the question browser.
 
-    Questions are helped or hurt by the first of ``metrics``, compared with the first of ``results``. ``roles`` and
-    ``funnels`` have the names of configs as keys.
+    The page calls a question helped or hurt according to the first of ``metrics``, compared with the first of
+    ``results``. ``roles`` and ``funnels`` have the names of configs as keys.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -70,7 +70,7 @@ def judged_metrics(results: Sequence[Result]) -> list[str]:
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
-    """Return each chunk's text once, within the size limit, and a sentence on omitted texts."""
+    """Return the texts of the first chunks, up to the size limit, and a sentence on the omitted ones."""
     if read is None:
         return [], "The texts of chunks are left out: the corpus is missing, or has changed since it was searched."
     texts, size = [], 0
@@ -85,7 +85,7 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return, for each question, ``Funnel.lost_by``, and a description of the path of each piece of evidence."""
+    """Return, for each question, its ``Funnel.lost_by``, and the path of each piece of its evidence."""
     if found is None:
         return {"lost": [], "paths": []}
     places = {name: n for n, name in enumerate(questions["question_id"])}
