@@ -34,7 +34,7 @@ KEPT = {("chunker", "none"), ("retriever", "none")}
 """Options that are never swapped, because they depend on the texts or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Prefixes of the system's own parameters; all others belong to the golden set or to the measurement."""
+"""Prefixes of the system's own parameters; others, such as those of the golden set, have no neighbouring values."""
 
 CHANCE = frozenset({"seed", "replicate"})
 

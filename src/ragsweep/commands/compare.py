@@ -148,7 +148,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield slices with a shown difference or a note, and slices that may be worse though the whole is better."""
+    """Yield slices with a shown difference or a note, and slices that may be worse although the average is better."""
     metric = row["metric"]
     for part in slices:
         if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:

@@ -19,7 +19,7 @@ _OPPOSITE = "the typical question and the mean differ in opposite directions: a 
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Find a sweep with both runs, and return its configs; None if there is none.
+    """Return the configs of a sweep that contains both runs; None if there is no such sweep.
 
     One of the runs may be the sweep's declared baseline, which is returned with the configs.
     """

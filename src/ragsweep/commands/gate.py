@@ -135,7 +135,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition of this kind; ``LEAST`` with a + is a gain. Raises ConfigError if invalid."""
+    """Read ``METRIC=X`` as a condition; for ``LEAST``, ``METRIC=+X`` is a gain. Raises ConfigError if invalid."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:

@@ -107,7 +107,7 @@ def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
 
 
 def scores_by_question(result: Result) -> Scores:
-    """Return the scores of an evaluated config by metric and question, without missing ones."""
+    """Return the scores of an evaluated config by metric and question; missing scores are left out."""
     return {
         name: {
             question: float(value)

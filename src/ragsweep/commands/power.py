@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest difference that a golden set detects, and the questions that a difference needs."""
+"""``ragsweep power``: the smallest difference that a golden set detects, and how many questions a difference needs."""
 
 import argparse
 import math

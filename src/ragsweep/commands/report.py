@@ -121,7 +121,7 @@ def _golden_set(one: Recorded) -> tuple[str, str]:
 
 
 def _latest_first(sweeps: Sequence[Recorded], questions: Callable[[Recorded], Hashable]) -> list[list[Recorded]]:
-    """Group sweeps on the same questions, the group with the latest sweep first."""
+    """Group sweeps for which ``questions`` is the same, the group with the latest sweep first."""
     asked: dict[Hashable, list[Recorded]] = {}
     for one in sweeps:
         asked.setdefault(questions(one), []).append(one)

@@ -113,7 +113,7 @@ def read_age(text: str) -> float:
 
 
 def _find(path: str | None) -> tuple[StorePlace, str]:
-    """Return the store and the source of its path."""
+    """Return the store, and where its path was set."""
     given = os.environ.get("RAGSWEEP_STORE")
     origin = "--path" if path else "the environment's RAGSWEEP_STORE" if given else "the default, in this folder"
     return StorePlace(Path(path or given or ".ragsweep").absolute()), origin

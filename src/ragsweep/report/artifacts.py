@@ -185,7 +185,7 @@ FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
 """The columns before the scores; the page shows about six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
-"""Maximum characters of one chunk, and of all contexts of a config."""
+"""Maximum number of characters of one chunk, and of all contexts of a config together."""
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:

@@ -165,7 +165,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs that differ notably (`NOTABLE`) and beyond chance between two configs, if any."""
+    """Yield one statement on the costs in which two configs differ notably (`NOTABLE`) and beyond chance, if any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):

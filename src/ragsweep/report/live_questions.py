@@ -1,4 +1,4 @@
-"""The line printed when an answer arrives: latency, search, the failure or the keywords found, and the question."""
+"""The line printed for an arriving answer: latency, whether it searched, failure or keywords found, and question."""
 
 import math
 from collections.abc import Callable, Sequence

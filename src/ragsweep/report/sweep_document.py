@@ -52,8 +52,8 @@ def _limits(conclusion: SweepConclusion) -> Iterator[Statement]:
 def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Document:
     """Build the document that ends a sweep: the table, notes, conclusions and next steps.
 
-    ``width`` is the width of the tables, in characters. ``by`` is a label; a second table has the deciding metric for
-    each of its values.
+    ``width`` is the width of the tables, in characters. If ``by`` is a label, a second table has the deciding metric
+    for each value of the label.
     """
     blocks, shown = list[Block](), report.shown
     if shown:
@@ -107,7 +107,7 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 
 def remedies(results: Sequence[Result]) -> Statements:
-    """Describe problems of the results or their data, with their remedies."""
+    """Describe problems of the results or of the data, each with its remedy."""
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in results if one.run.state == PARTIAL]
     warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
     texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
@@ -118,7 +118,7 @@ def remedies(results: Sequence[Result]) -> Statements:
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
-    """Build the document of a single config: each headline metric with its interval, and by slice if configured."""
+    """Build the document of a single config: headline metrics (also by slice if ``by`` is set), details, remedies."""
     cells = [cell(result.summaries.metrics.get(name)) for name in headline]
     metrics = Table([f">{name}" for name in headline], [cells])
     blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]

@@ -67,7 +67,7 @@ def settings(result: Result) -> dict[str, str]:
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every setting that any config overrides.
 
-    Without an own override it is the default; a setting that a config lacks is left out.
+    A config without the override has the default; a setting that a config lacks is left out.
     """
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)

@@ -62,7 +62,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: the metric with the lowest coverage, the reasons, its possible range, and a remedy."""
+    """Describe a PARTIAL result: the least covered metric, why scores are missing, its possible range, and a remedy."""
     least = result.run.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
@@ -97,7 +97,7 @@ def weighted_note(result: Result) -> str:
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
-    """Describe the reranker's effect: a headline metric before it, moves of evidence, and quantiles of the scores."""
+    """Describe the effect of reranking: a headline metric before it, how evidence moved, and quantiles of scores."""
     facts = result.summaries.reranking
     name = next((name for name in headline if name in result.summaries.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "

@@ -60,7 +60,7 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """A parameter's values in order and, for each value, the mean over configs that have it, with its interval.
+    """A parameter's values in order and, for each, the mean score of the configs with this value, and its interval.
 
     ``numbers``: the values as numbers; None if one is not a number. ``may_be_best``: for each value, whether it is not
     shown to be worse than another.
@@ -92,8 +92,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
-    means differ in nothing else. A numeric parameter without a curve has a cloud; any other parameter without one is
-    omitted.
+    means differ in nothing else. Otherwise a numeric parameter has a cloud, and any other parameter is omitted.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)

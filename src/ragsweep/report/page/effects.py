@@ -61,7 +61,10 @@ def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMea
 
 
 def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:
-    """Yield the best value and the flat region of a curve, and the score on unseen questions by cross-validation."""
+    """Yield a note on a curve: its best value, its flat region, and its cross-validated score on unseen questions.
+
+    Yields nothing for a parameter without a curve over numbers.
+    """
     if isinstance(shown, Cloud) or shown.numbers is None:
         return
     one = curve_of_best(view.best_first, shown.key, view.metric)

@@ -9,7 +9,7 @@ from ragsweep.report.numbers import NOT_MEASURED
 
 
 def as_markdown(document: Document, level: int = 3) -> str:
-    """Write a document without its charts and widgets; texts are escaped, so as not to alter the surrounding Markdown.
+    """Write a document without its charts and widgets; texts are escaped, to keep the Markdown around them intact.
 
     ``level`` is the title's heading level: 3 for a section of a comment.
     """
