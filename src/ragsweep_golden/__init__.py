@@ -1,1 +1,1 @@
-"""Build, check and review golden sets."""
+"""Build, check, review and convert golden sets."""

@@ -1,1 +1,1 @@
-"""Read, check and divide corpora and golden sets."""
+"""Read and check corpora and golden sets, and divide golden sets."""

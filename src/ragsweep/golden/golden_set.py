@@ -1,4 +1,4 @@
-"""Make a golden set: check the labels of questions against the corpus, and draw a sample."""
+"""Make a golden set from questions: check their labels against the corpus, draw a sample, and set weights."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     labels. ``repeated_passages`` is stored in the result.
 
     Raises:
-        InputError: An unanswerable question has relevant evidence, or a label occurs twice; only some questions have a
-        weight; no questions remain; or, with ``selection.unknown="error"``, a label names an unknown question or
-        document, or has an anchor that does not resolve.
+        InputError: An unanswerable question has relevant evidence; a question has the same label twice; only some
+        questions have a weight; no questions remain; or, with ``selection.unknown="error"``, a label names an unknown
+        question or document, or its anchor is not found, is not at its ``start``, or occurs several times without one.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()
@@ -104,9 +104,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 
 
 def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -> None:
-    """Add all faults for which ``golden_set`` rejects questions and labels, and relevant labels of blank documents.
+    """Add the faults for which ``golden_set`` rejects questions and labels.
 
-    ``golden_set`` accepts labels of blank documents, because public benchmarks have some.
+    Also adds a fault for each relevant label of a blank document. ``golden_set`` accepts such labels, because public
+    benchmarks have some.
     """
     _check_labels(questions, faults)
     _check_weights(questions, faults)
@@ -149,7 +150,10 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
-    """Map unusable labels to (kind, fact); sorted by document, because ``resolve`` caches only the last documents."""
+    """Map each unusable label to (kind, fact).
+
+    The labels are checked document by document, because ``resolve`` caches only the last documents.
+    """
     labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}
     for label in labels:
@@ -248,7 +252,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes on keywords in place of references, weights, statuses, unspaced scripts, and blank questions."""
+    """Return notes on weights, statuses, keywords that replace references, unspaced scripts, and blank questions."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"no reference answer: {counted(keywords, 'question')}; keywords are used instead"] if keywords else []

@@ -103,9 +103,9 @@ def difference_bounds(
 ) -> tuple[float, float]:
     """Return the lowest and highest nDCG difference, candidate minus baseline, that the unjudged chunks allow.
 
-    Each unjudged chunk is assumed to be irrelevant or to have grade 1. Every possible number of relevant ones is tried:
-    the number determines the ideal ranking, and each relevant chunk adds a term to the difference. So for each number,
-    the difference is lowest if the smallest terms are added.
+    Each unjudged chunk is assumed to be irrelevant or to have grade 1. Every possible number of relevant ones among
+    them is tried: the number determines the ideal ranking, and each relevant chunk adds a term to the difference. So,
+    for each number, the difference is lowest if the smallest terms are added.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

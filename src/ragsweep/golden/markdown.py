@@ -165,8 +165,9 @@ class Heading(NamedTuple):
 def section(text: str, name: str) -> tuple[int, int] | None:
     """Find a section: its heading and everything below, up to the next heading of the same or a higher level.
 
-    Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section is the first
-    line with the words of the name, and everything up to the next heading. Returns None if no line matches.
+    Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section begins
+    at the first line that consists of the words of the name, and ends before the next heading. Returns None if no line
+    matches.
     """
     wanted = words(name)
     found = list(headings(text))
@@ -186,7 +187,11 @@ def words(text: str) -> list[str]:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings outside fenced code; underline characters rank as levels in the order of their first use."""
+    """Yield the headings outside fenced code.
+
+    The underline characters are numbered in the order of their first use, from 1; an underlined heading has the number
+    of its character as level.
+    """
     signs: list[str] = []
     fence = before = ""
     began = 0

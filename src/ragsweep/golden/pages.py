@@ -1,4 +1,4 @@
-"""Convert a file to text: the source of text and Markdown, the visible text of reStructuredText, HTML and PDF."""
+"""Read a page: the source of plain text and Markdown, or the visible text of reStructuredText, HTML and PDF."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Return the source without front matter, unrendered, because chunkers cut at its headings and code."""
+    """Return the source without its front matter.
+
+    It is not rendered, because chunkers cut at its headings and code.
+    """
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
@@ -120,7 +123,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """If an element's end tag is omitted, html.parser nests what follows inside it: move that after the element."""
+    """Move the content after an omitted end tag out of the element, in which html.parser nests it."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -199,7 +202,10 @@ def _pdf(data: bytes) -> Page:
 
 
 def _spaced(text: str) -> str:
-    """Strip trailing white space, and blank lines at both ends; collapse other runs of blank lines into one."""
+    """Strip white space at the ends of lines, and blank lines at both ends of the text.
+
+    Other runs of blank lines become one blank line.
+    """
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")
 

@@ -19,7 +19,10 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Minimum questions for which a search reserves a holdout; a smaller one would detect only differences above .12."""
+"""A search reserves a holdout only from a set of at least this many questions.
+
+The holdout of a smaller set would detect only differences above .12.
+"""
 
 SALT = "ragsweep.partition/1"
 """Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second

@@ -1,4 +1,4 @@
-"""Read graded labels of documents as evidence for their questions."""
+"""Read the labels of questions, map them to grades, and attach them to the questions as evidence."""
 
 from __future__ import annotations
 

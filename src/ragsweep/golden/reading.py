@@ -199,7 +199,7 @@ class Row:
         return self.text(name)
 
     def refuse_structure(self, *names: str) -> None:
-        """Add a fault for each text that spells out a list or an object in JSON or Python syntax."""
+        """Add a fault for each of these fields whose text spells out a list or an object in JSON or Python syntax."""
         for name in names:
             if isinstance(value := self.values.get(name), str) and is_structure(value):
                 way = 'give its texts in "references"' if name == "reference" else "give its text"

@@ -107,9 +107,10 @@ def is_structure(text: str) -> bool:
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the distinct texts of a value: a text, a number, a list of these, or an answer of SQuAD or TriviaQA.
+    """Return the distinct texts of a value: a scalar, a list of scalars, or an answer of SQuAD or TriviaQA.
 
-    Blank texts are omitted. Raises ValueError for any other structure.
+    Numbers and booleans are converted to text; blank texts and null are omitted. Raises ValueError for any other
+    structure.
     """
     found = decoded(value)
     if isinstance(found, dict) and any(name in found for name in _TEXT) and {*found} <= {*_TEXT, *_MORE, *_UNREAD}:
@@ -121,7 +122,7 @@ def plain_texts(value: Any) -> list[str]:
 def plain_text(value: Any) -> str:
     """Return the single text of a value, "" if it has none.
 
-    Raises ValueError for several texts, and as `plain_texts` does.
+    Raises ValueError for several texts, and as ``plain_texts`` does.
     """
     texts = plain_texts(value)
     if len(texts) > 1:

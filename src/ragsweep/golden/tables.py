@@ -38,7 +38,7 @@ class Columns:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is a table, by its suffix."""
+    """Return whether a file is CSV or TSV, judging by its suffix; ``.gz`` at the end is ignored."""
     return Path(path.name.removesuffix(".gz")).suffix.lower() in _ENDINGS
 
 

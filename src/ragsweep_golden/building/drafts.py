@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or more sentences. ``answer`` has one line per sentence, which quotes from it."""
+    """A question made from one or more sentences. ``answer`` has one line per sentence, quoted from that sentence."""
 
     question: str
     answer: str

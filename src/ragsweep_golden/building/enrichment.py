@@ -24,9 +24,10 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 
 
 def difficulty(overlap: float, rank: int) -> float:
-    """Return a difficulty from 0 to 1: half from the question's words that the passage lacks, half from its rank.
+    """Return a question's difficulty from 0 to 1: half from its words, half from the rank of its passage.
 
-    ``overlap`` is the share of the question's words in the passage; ``rank`` is the passage's rank by BM25, from 0.
+    ``overlap`` is the share of the question's words that the passage contains; less overlap means harder. ``rank`` is
+    the passage's rank by BM25, from 0; a larger number means harder, up to DEEPEST.
     """
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 

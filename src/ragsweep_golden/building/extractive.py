@@ -21,7 +21,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more than this number of sentences and this share of them is too common for the pattern "fact"."""
+"""A subject in more than MOST_NAMED sentences and more than this share of all is too common for the pattern "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -95,14 +95,15 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> its question types: the first one that the wanted mix contains applies, else the first of all."""
+"""Pattern -> its possible question types. A question gets the first one that is in the wanted mix, else the first."""
 _CODED = ("code_lookup",)
 
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Draft the questions that the rules make from sentences of one language, in document order.
 
-    Questions that depend on the text around them, and questions that are made more than once, are omitted.
+    A question is omitted if it depends on the text around it, if it is made more than once, or if its source does not
+    contain the answer verbatim.
     """
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     by_rule = ask_by_rule(found, language)
@@ -152,7 +153,10 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every sentence that a rule matches, unless it is too long or has too common a subject."""
+    """Yield a question for every sentence that a rule matches.
+
+    Questions that are too long, and facts about a too common subject, are omitted.
+    """
     inside, most = words_inside(one.text for one in found), max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
@@ -180,7 +184,10 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two subjects whose definitions, in two chunks of a document, share a content word."""
+    """Yield a question for each pair of subjects whose definitions share a content word.
+
+    The definitions must be in two chunks of one document.
+    """
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk

@@ -61,7 +61,8 @@ class PhaseFiles:
     ) -> list[Row]:
         """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them.
 
-        ``as_entries`` turns the rows into the entries that the set has at this point.
+        ``as_entries`` turns the rows into the entries that the set has at this point. Raises InputError for a damaged
+        file.
         """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
@@ -127,7 +128,8 @@ def build_set(
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
     """Make answerable questions: first by the model, if there is one, then by rule.
 
-    Of the questions by rule, only specific ones are kept (see ``specific``).
+    Of the questions by rule, only specific ones are kept (see ``specific``). Drafts with a very short
+    question or answer are dropped.
     """
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
@@ -178,7 +180,7 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Validate the answers of ``made`` by the chunks of their evidence; accept any of ``others`` that has no status."""
+    """Check the answers in ``made`` against the chunks of their evidence; accept all of ``others`` without a status."""
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]
 
@@ -187,7 +189,7 @@ COMPARED = 512  # characters at the start of the passage that are compared with 
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate or reject answerable drafts by ``passages``, the text of each draft's chunks.
+    """Validate or reject answerable drafts; ``passages`` has the text of each draft's chunks.
 
     The methods are verbatim, keywords and, with ``embed``, similarity; the first that succeeds is recorded. An answer
     that is not verbatim and has a number that its evidence lacks is rejected without further tests.

@@ -21,7 +21,7 @@ FAILS = "fails"  # prefix of the reason of an entry that a gate drops
 def drop_copies(
     entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
 ) -> tuple[list[int], dict[int, str]]:
-    """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
+    """Drop duplicates of an earlier kept question, and questions that are near-copies of their passage.
 
     ``questions`` and ``passages`` are unit vectors. Without ``questions``, only duplicates with the same text, ignoring
     case, are found; near-copies are found only with both. ``independent`` is the lowest cosine of a near-copy. Returns
@@ -76,9 +76,9 @@ def _traits(entry: Entry) -> dict[str, Any]:
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
     """Choose at most ``count`` entries, one at a time, and at most MOST_OF_A_CHUNK from a chunk.
 
-    The first criterion is what the gates need: no further single-fact question if there are too many, and hard ones if
-    there are too few. Then come a stratum below its quota, a chunk with few chosen questions, and a type below its
-    share of the mix.
+    What the gates need comes first: no further single-fact question if there are too many, and a hard question if there
+    are too few. Ties are then broken in favour of a stratum below its quota, a chunk with few chosen questions, a type
+    below its share of the mix, a class other than single fact, and a pattern with few chosen questions.
     """
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}

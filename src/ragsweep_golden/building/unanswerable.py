@@ -1,4 +1,4 @@
-"""Make, by fixed rules, questions that the corpus does not answer, and check that no chunk answers them."""
+"""Make, by fixed rules, questions that the corpus does not answer; some kinds are checked by searching all chunks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | S
 
 
 def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Make questions about an entity that the corpus never names."""
+    """Make questions, each about an invented name that the corpus does not contain."""
     patterns, invented = texts(language, "outside"), texts("any", "invented")
     pairs = (f"{one} {other}" for one, other in permutations(invented, 2))
     names = islice((name for name in chain(invented, pairs) if not any(map(search.names, name.split()))), MOST)
@@ -87,7 +87,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Make questions whose pronoun has no referent: drafts in which it replaces the subject, and fixed questions."""
+    """Make questions with a pronoun that refers to nothing: drafts whose subject it replaces, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

@@ -46,7 +46,10 @@ PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for languag
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return all words of sentences but the first of each, in their original case: only names are capitalised there."""
+    """Return the words of sentences in their original case, without the first word of each sentence.
+
+    Of the remaining words, only names are capitalised.
+    """
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 

@@ -122,7 +122,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return the gold entry of a question with the ``passage`` that the person ``who`` chose; ``answer`` may be ""."""
+    """Return the gold entry of a question; the person named ``who`` chose its ``passage``, and ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()

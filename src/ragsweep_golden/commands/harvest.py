@@ -57,7 +57,7 @@ class Harvest(NamedTuple):
 
 
 def read_log(path: Path) -> list[str]:
-    """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
+    """Read the questions of a log in any format of ``read_records``; a record without a question gives an empty text.
 
     Raises InputError for faults of the file, and if no record has a question.
     """
@@ -142,7 +142,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries; the evidence of each is the best sentence of the best chunk by BM25, if one matches.
+    """Return silver entries; the evidence of each is the best sentence of the best chunk by BM25, if any chunk matches.
 
     If ``has_weights``, an entry's weight is the number of times that its question was asked.
     """
@@ -165,7 +165,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return an entry's fields for a sentence: the sentence as evidence, a chunk around it as passage for review."""
+    """Return an entry's fields for a sentence: the sentence as evidence, and the first chunk around it as passage."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)

@@ -71,7 +71,7 @@ class Given(NamedTuple):
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError where an override has replaced a mapping, a mix or the list of a profile's gates."""
+    """Raise ConfigError where an override has given a mapping, a mix or a profile's list of gates another type."""
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
             raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")
@@ -166,7 +166,7 @@ def next_step(command: str, *words: object) -> str:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds evidence to entries that lack it; nothing if none does, or without file or corpus."""
+    """Yield the command that adds missing evidence to entries; nothing if none lacks it, or without file or corpus."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"

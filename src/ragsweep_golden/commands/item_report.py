@@ -24,7 +24,8 @@ class ItemReport(NamedTuple):
     """Item analysis of the questions of a matrix.
 
     ``scores``, of the shape (configs, questions), are from 0 to 1; higher is better. ``redundant`` has groups of
-    questions, and ``mini`` has the questions of the mini set, both as indices. ``estimate`` is the set's quality.
+    questions, and ``mini`` has the questions of the mini set, both as indices. ``estimate`` says how well the mini set
+    ranks configs.
     """
 
     matrix: Matrix

@@ -45,7 +45,7 @@ class Hole(NamedTuple):
 
     ``place`` is the sentence that would become the evidence, and ``chunk`` is a retrieved chunk that contains it.
     ``ranks`` maps each config that found the sentence to the rank of the first chunk with it. ``impact`` is how much a
-    judgement could change (see :func:`find_holes`).
+    judgement could change the difference between two configs (see :func:`find_holes`).
     """
 
     question: str

@@ -1,4 +1,4 @@
-"""Compare passages with labels, sentences, answers and questions by their words."""
+"""Locate labels, and compare passages with each other, with answers and with questions by their words."""
 
 import difflib
 import re

@@ -1,1 +1,1 @@
-"""Read golden sets from the formats of other tools, and write them."""
+"""Read and write golden sets in the formats of other tools."""

@@ -155,9 +155,9 @@ _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
     """Return a file with one triplet per question and chunk that contains its evidence.
 
-    The negative contains neither evidence nor, ignoring case, a right answer. It is the best such chunk by BM25,
-    chosen among the chunks of the entry's distractors or, if there is none, among the _DEPTH best of all chunks.
-    Questions without a negative are omitted.
+    The negative contains neither the question's evidence nor, ignoring case, a right answer. It is the best such chunk
+    by BM25, chosen among the chunks of the entry's distractors or, if none of them is one, among the _DEPTH best of all
+    chunks. Questions without evidence or without a negative are omitted.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}
@@ -183,7 +183,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the best chunk without evidence or a right answer, chunks of the distractors first; None without any."""
+    """Return the best chunk without evidence or a right answer, or None; those of the distractors come first."""
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document
     of_distractors = [n for n in ranked if int(documents[n]) in known]

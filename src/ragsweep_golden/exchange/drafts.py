@@ -72,8 +72,8 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
     """Read one record; a field without a target goes to the notes if its value is plain, and is dropped otherwise.
 
-    The fields ``of_system`` are dropped. Raises ValueError, with the field, for unreadable structure, and for two
-    fields with one target but different values.
+    The fields ``of_system`` are dropped. Raises ValueError, whose message names the field, for a value that
+    cannot be read, and for two fields with one target but different values.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)

@@ -19,7 +19,10 @@ from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled, relevant_evid
 
 @dataclass
 class Exported:
-    """The files of an export by their path in the folder (empty: the file itself), and the losses."""
+    """The files of an export, and the losses.
+
+    ``files`` maps paths within the export's folder to texts. The path "" means that the export is a single file.
+    """
 
     files: dict[str, str]
     lost: Counter[str] = field(default_factory=Counter)  # field -> entries
@@ -63,7 +66,10 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 
 
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
-    """Return the sentence around a label's quote, the quote if it is not found, or, without one, the document."""
+    """Return the sentence around a label's quote, or the whole document if the label has no quote.
+
+    Without a corpus, or if the label is not found in it, returns the quote, or "" if there is none.
+    """
     found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")
@@ -132,7 +138,7 @@ def _contexts(entry: Entry, corpus: Corpus | None) -> str:
 
 
 RECORDS = {"ragas": _to_ragas, "mlflow": _to_mlflow, "argilla": _to_argilla, "labelstudio": _to_label_studio}
-"""The function that converts an entry to a record, by format; only a record of ragas loses fields."""
+"""Format -> function that converts an entry to a record; only records of ragas lose fields."""
 _KEPT_BY_RAGAS = (
     "question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in RAGAS_LABELS),
 )  # fmt: skip
@@ -151,7 +157,10 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
-    """Return a CSV table with a row per piece of evidence, or per question without any, and a column per label."""
+    """Return a CSV table with a row per piece of evidence, or per question without any.
+
+    Each name in the ``labels`` of the entries gets a column.
+    """
     own = {*QUESTION_COLUMNS, *EVIDENCE_COLUMNS}
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)
     notes = Counter[str]()

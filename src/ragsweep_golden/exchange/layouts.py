@@ -17,8 +17,8 @@ class Layout(NamedTuple):
     """A record layout: how it is recognised and flattened.
 
     ``needs``: groups of fields; a file in this layout has at least one field of each group. ``names``: fields with a
-    special meaning in this layout -> the resulting field. ``lacks``: fields that only another layout with the same
-    needs has.
+    special meaning in this layout -> the resulting field. ``lacks``: fields that a file in this layout never
+    has, which distinguish it from similar layouts.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -70,9 +70,10 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return people's responses by field: all of them for right answers, passages and lists, else only the first.
+    """Return the responses or suggestions for each field: all for passages and lists, else only the first.
 
-    Right answers are returned as ``correction``, so that they override the answer in the record.
+    Of the fields for right answers, only the first that is filled is returned, with all its texts. It is named
+    ``correction``, so that it overrides the answer in the record.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -114,7 +115,7 @@ _ASSERTED = {
     **dict.fromkeys(("equals", "similar", "factuality", "model-graded-factuality"), "reference"),
     **dict.fromkeys(("contains", "icontains", "contains-all", "icontains-all"), "keywords"),
 }
-"""The field that the value of a promptfoo assertion becomes; other assertions are dropped."""
+"""Type of a promptfoo assertion -> the field that its value becomes; assertions of other types are dropped."""
 
 
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:

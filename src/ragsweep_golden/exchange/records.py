@@ -1,4 +1,4 @@
-"""Read the records of a file unchanged: a table, JSON lines, JSON, Parquet, YAML or topics."""
+"""Read the records of a file (a table, JSON lines, JSON, Parquet, YAML or topics), and convert their values."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -62,7 +62,10 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
 
 
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
-    """Return whether an answer has all numbers of the reference, and either most of its words or its exact text."""
+    """Return whether an answer is right.
+
+    It is right if it has all numbers of the reference, and either most of the reference's words or its exact text.
+    """
     reference = str(entry.get("reference") or "")
     enough = keyword_coverage(reference, answer, language_of(entry)) >= METHODS["keywords"]
     return numbers(reference) <= numbers(answer) and (enough or is_verbatim(reference, answer))

@@ -92,7 +92,11 @@ def _extractable(subject: Subject) -> Measured:
 
 
 def _single_facts(subject: Subject) -> Measured:
-    """Return the share among the answerable questions, which all need a class, and the others that have one."""
+    """Return the share of single-fact questions among the kept questions that have a reasoning class.
+
+    Conversational questions are ignored. Raises NotMeasured if no question is answerable, or if an answerable one has
+    no class.
+    """
     found = _of_field(subject.answerable, "classification", "reasoning_class")
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
     classes = [*found, *(one for one in others if one)]

@@ -1,4 +1,4 @@
-"""Quality gates of a golden set: each compares a measured value with a threshold, and blocks or warns.
+"""Quality gates of a golden set: each compares a measured value with a threshold; a failure blocks or warns.
 
 A gate that could not be measured has a separate verdict, and never passes. Gates judge the kept entries; rejected
 entries are counted separately.
@@ -101,7 +101,7 @@ def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
 
 
 QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")
-"""Gates that a single question can fail."""
+"""Gates by which a build drops single questions (see ``find_faulty``)."""
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:

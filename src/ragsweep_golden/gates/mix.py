@@ -56,7 +56,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Read ``quotas``, which maps each category to its wanted share.
 
-    Raises ConfigError for any other value, and if all shares but UNANSWERABLE sum to more than 1.
+    Raises ConfigError for any other value, and if the shares other than UNANSWERABLE sum to more than 1.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")

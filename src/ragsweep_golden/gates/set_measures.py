@@ -1,4 +1,4 @@
-"""Measures for any golden set: wording, repetitions, ambiguous evidence, size and balance."""
+"""Measures for any golden set: wording, coherence, repetitions, ambiguous evidence, size and balance."""
 
 import math
 from collections import Counter
@@ -59,7 +59,7 @@ def language_of(entry: Entry) -> str:
 
 
 def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
-    """Return each answerable entry with a passage, and the share of its question's words in the passage."""
+    """Return each answerable entry that has a passage, with the share of the question's words in that passage."""
     return [
         (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
         for entry, passage in zip(subject.answerable, subject.evidence_texts, strict=True)
@@ -100,7 +100,7 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return each entry with an answer and located evidence, and the first other chunk that answers it.
+    """Return each answerable entry that has an answer and located evidence, with the first other chunk that answers it.
 
     The chunk is shown as its document and its first words, or as "" if there is none. A chunk answers a question if it
     contains every line of the answer, and at least COPIED of the content words of the question.

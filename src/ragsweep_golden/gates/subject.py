@@ -27,7 +27,7 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data to check it against; a property that needs missing data raises NotMeasured.
+    """A golden set and the data to check it against; a property whose data are missing raises NotMeasured.
 
     ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
     entry. A row is NaN if the entry has no such text; only entries in ``answerable`` have passages here.

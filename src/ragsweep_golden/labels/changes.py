@@ -1,4 +1,4 @@
-"""Find labels that a corpus change moved, edited, deleted or made ambiguous, and their unambiguous repairs.
+"""Find labels that a corpus change moved, edited, deleted or made ambiguous, and make the unambiguous repairs.
 
 A passage is identified by its anchor and, if the old corpus is given, by the matching words around it. A different
 encoding of the same text (composed or decomposed characters, line ends, white space) is not a change.
@@ -117,8 +117,8 @@ class _Verifier:
         """Check a label by its anchor only: repair it if the anchor has exactly one place.
 
         Places in other documents count only if there is none in the label's own. An anchor of fewer than FEWEST_WORDS
-        words may be repeated by chance. Its label is not repaired if the anchor also occurs in another document, or if
-        its only place is in another document that some label names.
+        words may be repeated by chance. The label of such an anchor is not repaired if the anchor also occurs in
+        another document, or if its only place is in another document that some label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -163,8 +163,9 @@ class _Verifier:
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
         """Count the words around the anchor at a place that match those around it in the old corpus (``origin``).
 
-        Returns NOTHING if these words are too few to identify the passage, unless the place is in the label's document
-        and either begins at the label's start, with a matching word beside it, or is in a similar sentence.
+        Returns NOTHING if these words and those of the anchor are too few to identify the passage. A place in
+        the label's document counts nevertheless if it begins at the label's start and a word beside it matches, or if
+        it is in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all

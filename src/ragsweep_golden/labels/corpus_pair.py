@@ -1,4 +1,4 @@
-"""The current corpus and the earlier one: renamed and changed documents, and anchors found in them."""
+"""Compare the current corpus with the earlier one, and search their documents for anchors."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Human judgements: appended to a journal next to the golden file, and each merged into the golden file once.
+"""Record human judgements in a journal next to the golden file, and merge them into that file.
 
 A line of the journal is a judgement or undoes one. A judgement has the id of its entry and, if it is about a passage,
 the judged evidence, so the journal and the golden file suffice for the merge. The merge is idempotent: a judgement
@@ -66,10 +66,10 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Merge the judgements that :func:`settle` keeps into the golden file, and empty the journal.
+        """Apply the journal's judgements to the golden file, and empty the journal.
 
-        Returns the number of these judgements. Raises InputError, and changes nothing, if the journal or the golden
-        file has faults, or if the golden file lacks a judged entry.
+        Returns the number of applied judgements; those that :func:`settle` drops are not applied. Raises InputError,
+        and changes nothing, if the journal or the golden file has faults, or if the golden file lacks a judged entry.
         """
         judgements = settle(self.lines())
         if judgements:
