@@ -1,4 +1,4 @@
-"""The outcomes of answers by kind of question, with and without context, and by confidence."""
+"""Analyse the outcomes of answers: by kind of question, against answers without context, and by support."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 SAME = ("llm", "prompt", "system")
-"""Keys whose values must be equal in two configs for their difference to be due to the context."""
+"""Config keys in which two configs must agree: only then is the difference between their answers due to the context."""
 
 
 class ContextPair(NamedTuple):

@@ -16,7 +16,10 @@ from ragsweep.stats.intervals import means_with_intervals
 FEWEST = 3
 """Minimum surplus of lost over won questions for a leg's lead to be large (see ``LegComparison.notable``)."""
 LEAST = 0.1
-"""Minimum difference of means for a leg's lead to be large, and minimum mean of a leg whose lead is a factor of 2."""
+"""Minimum difference of means for a leg's lead to be large.
+
+A lead by a factor of 2 counts only if the larger of the two means is at least this.
+"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ LENGTHENING = ("top_k", "context_budget")
 """Keys whose larger values only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with context length, and prefixes of their variants, such as ``context_ndcg_exponential``."""
+"""Metrics that rise with context length; names of variants, like ``context_ndcg_exponential``, begin with these."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
@@ -203,7 +206,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric."""
+    """List the keys that make the context of ``chosen`` longer than another one, if this can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -225,8 +228,9 @@ def _number(run: Run, name: str) -> float:
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
     """Return how much longer the context of ``after`` is than that of ``before``, if this may explain a higher metric.
 
-    None if the metric does not rise with the length, if the length was not measured or grew by a factor below
-    ``LONGER``, or if no key of the chunker, ``top_k`` or ``context_budget`` differs other than by a smaller number.
+    None if the metric does not rise with the length, or if the length was not measured, was 0, or grew by a factor
+    below ``LONGER``. Also None if no key explains the growth. A key of the chunker, ``top_k`` or ``context_budget``
+    explains it if its values differ and the later one is not a smaller number.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -245,8 +249,8 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
     """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
 
-    A budget alone would cut the longer contexts without lengthening the others. Empty if that ``top_k`` would exceed
-    ``depth``.
+    A budget alone would cut the longer contexts without lengthening the shorter ones. Empty if that ``top_k`` would
+    exceed ``depth``.
     """
     per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
     top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # a question's chunks may be shorter than the mean chunk
@@ -267,7 +271,7 @@ def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | 
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the
     difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Questions on one document count as independent. None for fewer than ten such questions.
+    does not prove a cause. Questions count as independent, even those on one document. None if fewer than ten count.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:

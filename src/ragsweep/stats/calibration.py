@@ -99,12 +99,13 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 
 
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
-    """Correct, for a judge's errors, the share of items that it passes; the interval includes the errors' uncertainty.
+    """Estimate the share of items that truly pass, from the share that a judge passes and the judge's errors.
 
-    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978). The interval is Lang and
-    Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and
-    failures. The estimate and both ends are clipped to [0, 1]. They are NaN without judged items, if humans labelled
-    nothing as right or nothing as wrong, or if the judge was no better than chance on the labels.
+    The interval includes the uncertainty of the errors. The estimate is Rogan and Gladen's (American Journal of
+    Epidemiology 107, 1978). The interval is Lang and Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta
+    method on shares with added successes and failures. The estimate and both ends are clipped to [0, 1]. They are NaN
+    without judged items, if humans labelled nothing as right or nothing as wrong, or if the judge was no better than
+    chance on the labels.
 
     Args:
         passed: The share of all judged items that the judge passes.
@@ -179,9 +180,10 @@ UNKNOWN = "not among the judged questions (check question_id)"
 class Calibration:
     """The agreement of one metric's judge with human labels.
 
-    ``kappa`` compares passes and fails, ``weighted_kappa`` the scores (with quadratic weights). ``passed`` is the share
-    of all verdicts that pass, ``corrected_passed`` this share corrected for the judge's errors. ``mean`` is the mean
-    score, ``corrected_mean`` the mean corrected by the labels; NaN if these are too few, or not on the metric's scale.
+    ``kappa`` compares passes and fails; ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is
+    the share of all verdicts that pass; ``corrected_passed`` corrects it for the judge's errors. ``mean`` is the mean
+    score; ``corrected_mean`` corrects it by the labels. The latter is NaN if there are too few labels, or if they are
+    all 0 or 1 (wrong or right) although some scores are fractions.
     """
 
     metric: str

@@ -1,4 +1,4 @@
-"""The recommended config, its expected gains and losses, and the tolerated differences."""
+"""Choose the config to recommend, by expected means, costs and tolerated differences."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ TIE = 1e-9
 
 
 class Costs(Protocol):
-    """The costs of the compared configs, and which of them are shown to be lower."""
+    """The costs of the compared configs, and tests of whether one config costs less than another."""
 
     @property
     def results(self) -> Sequence[Result]:
@@ -36,7 +36,7 @@ class Costs(Protocol):
         """The costs that are known for at least one config: name -> one number per config, NaN if unknown."""
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that all rows have and that differs by at least a saving; "" if there is none."""
+        """Return the first cost that all rows have and that differs by a tenth or more; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether a row costs at least a tenth less than another, and is shown to cost less."""
@@ -46,8 +46,8 @@ class Costs(Protocol):
 class Against:
     """The choice compared with another config, ``row``.
 
-    ``probability`` is the probability that the choice's true mean is better, ``gain`` the expected difference, ``lost``
-    the mean loss if the choice is worse. With too few clusters ``probability`` and ``lost`` are NaN.
+    ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead,
+    and ``lost`` is its mean loss if it is worse. With too few clusters ``probability`` and ``lost`` are NaN.
     """
 
     row: int
@@ -97,9 +97,9 @@ def choose(
         loss: The tolerated mean loss against the best, in the unit of the means.
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
-        baseline: The row of the config in production, if one is declared. It is chosen if its expected loss against the
-        best config is below ``loss``, the best is neither likely better nor shown to be cheaper, and no cheaper config
-        is chosen.
+        baseline: The row of the config in production, if one is declared. If it may be chosen at all, it is chosen
+        unless its expected loss against the best config reaches ``loss``, the best is likely better or shown to be
+        cheaper, or a cheaper config is chosen.
 
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.

@@ -1,4 +1,4 @@
-"""Decide whether and by which metrics results may be compared, and list the factors in which configs differ."""
+"""Decide which results may be compared, and by which metrics; list the factors in which configs differ."""
 
 import math
 import re
@@ -83,8 +83,9 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    If a part is replaced, only parameters that vary within one of its options count. Such a parameter is a factor of
-    its own if every config has it; otherwise it is appended to the part's value, as in ``hybrid_rrf k=20``.
+    Of the parameters of a replaced part, only those that vary within one of the part's options count. Such a parameter
+    is a factor of its own if every config has it; otherwise it is appended to the part's value, as in
+    ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -180,7 +181,7 @@ def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> lis
 
 
 def _meaning(node: Any) -> Any:
-    """Return a config node without ``replicate`` and ``labels``, judge settings that do not change what is measured."""
+    """Return a config node without ``replicate`` and ``labels``: these settings do not change what a judge measures."""
     if not isinstance(node, Mapping):
         return node
     return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}

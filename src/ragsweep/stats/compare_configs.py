@@ -45,7 +45,7 @@ class ConfigCosts:
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that all rows have and that differs by at least a saving; "" if there is none.
+        """Return the first cost that all rows have and that differs by a tenth or more; "" if there is none.
 
         The point estimates count, significant or not: a saving of lower priority must not outweigh a possible increase
         in a cost of higher priority.
@@ -101,9 +101,13 @@ class ConfigCosts:
 
 
 SLICED = 20
-"""Maximum number of configs compared by slice: the reference and the best others; more would widen every interval."""
+"""Maximum number of configs compared by slice: the reference, then the best of the others; more widen all intervals."""
 SET_LEVEL = 0.975
-"""Level of ``all_pairs`` with a baseline: intervals against it may also exclude the best, in up to 2.5 % of sweeps."""
+"""Level of ``all_pairs`` with a baseline.
+
+The intervals against the baseline exclude the best config by mistake in up to 2.5 % of sweeps, and the pairs may do so
+in another 2.5 %.
+"""
 
 
 def compare_configs(
@@ -211,7 +215,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose by the first config's ``constraints`` and ``recommend.loss``; check the lead over the baseline."""
+    """Choose by the first config's ``constraints`` and ``recommend.loss``; allow for rare losses in the lead."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
@@ -275,7 +279,7 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
-    """Convert a selection bias of mean logarithms into that of the winner's mean."""
+    """Convert a selection bias that is in logarithms to the metric's unit."""
     mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
     expected = mean * math.exp(-sign * bias.optimism)
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

@@ -85,7 +85,7 @@ class SweepComparison:
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
     concentration: Concentration | None = None  # if few documents or questions dominate
-    variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # of a row's difference; repeated answers only
+    variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # by row; if anything is repeated
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # by metric with human labels
     uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is as judged
 
@@ -101,10 +101,10 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """The configs that neither the comparison of all pairs nor that with the reference shows to be worse.
+        """Flags of the configs that may be the best: nothing shows them to be worse than another config.
 
-        The best config is among them with 95 % confidence: the errors of the pairs and of a baseline's own intervals
-        add up to at most 5 %.
+        Both the comparison of all pairs and the comparison with the reference count. The best config is among them with
+        95 % confidence: the errors of the pairs and of a baseline's own intervals add up to at most 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():

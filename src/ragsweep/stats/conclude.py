@@ -49,7 +49,10 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row over which the choice has an unproven lead, and the questions needed; each is None if unknown."""
+    """Return the row over which the choice has an unproven lead, and the number of questions needed to show it.
+
+    Both are None if there is no such lead; the number is also None if it is unknown.
+    """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if choice.row is None or lead is None or verdict.differences.by_labels:
@@ -89,9 +92,10 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 
 
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Return the row of a config with another chunking and a shorter context than the choice; None if there is none.
+    """Find a config whose chunking differs from the choice's and whose context is shorter; None if there is none.
 
-    The baseline or, without a baseline, the runner-up is preferred. The lengths of the two contexts are also returned.
+    Returns the config's row and the lengths of both contexts (see ``longer_context``). The baseline is tried first or,
+    without a baseline, the runner-up.
     """
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]

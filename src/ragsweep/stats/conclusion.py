@@ -1,4 +1,7 @@
-"""The conclusions about a sweep and about a pair of configs, as data; a pair's is consistent with its sweep's."""
+"""Conclusions as data: about a whole sweep, and about a pair of configs.
+
+If a pair belongs to a sweep, it is compared among the configs of the sweep, so that the two conclusions agree.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +34,8 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict, shown_kind
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of conclusions, in this order: the choice is better than the baseline; it is the baseline; it is neither; there
-is a choice but no baseline; there is no choice.
+"""Kinds of conclusions, in this order: the choice is better than the baseline; it is the baseline; it is another
+config that is not better; there is a choice but no baseline; there is no choice.
 """
 
 
@@ -101,8 +104,8 @@ class SweepConclusion:
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     """Return the names of the two configs to compare first, the baseline and the candidate.
 
-    The candidate is the choice, or the best config if there is no choice; the baseline is the reference or, if that is
-    the candidate itself, the runner-up; without a runner-up, the first other config.
+    The candidate is the choice, or the best config if there is no choice. The baseline is the reference. If that is the
+    candidate itself, the baseline is the runner-up or, without a runner-up, the first other config.
     """
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
@@ -114,7 +117,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PairComparison:
-    """A pair compared within its family: two ``rows`` of ``matrix``, the first being the baseline in ``found``."""
+    """A pair compared within its family: its two ``rows`` of ``matrix``; the first is the baseline of ``found``."""
 
     matrix: Matrix
     rows: tuple[int, int]
@@ -155,7 +158,7 @@ class PairMetric:
     unit: str
     p_holm: float
     slices: Sequence[PairSlice]
-    variance: VarianceShares | None = None  # for repeated answers
+    variance: VarianceShares | None = None  # if anything is repeated
     correction: PairCorrection | None = None  # if the metric has labels
 
 
@@ -180,15 +183,15 @@ class PairConclusion:
 class Family:
     """The configs among which a pair is compared: the configs of its sweep, or the pair alone.
 
-    ``baseline`` is the sweep's declared baseline: intervals of differences from it hold together. Intervals of other
-    pairs hold together with all pairs of the sweep.
+    ``baseline`` is the sweep's declared baseline. A pair with the baseline has an interval that holds together with
+    those of all other configs against the baseline. The interval of any other pair holds together with all pairs.
     """
 
     results: Sequence[Result]
     baseline: str | None = None
 
     def compare(self, first: Result, second: Result, metric: str) -> PairComparison:
-        """Compare the second config with the first by one metric, corrected for the comparisons in the family."""
+        """Compare the second config with the first by one metric; intervals allow for all comparisons in the family."""
         members = [one for one in self.results if one is first or one is second or self._is_member(one, metric)]
         matrix, unit = score_matrix(members, metric), first.summaries.metrics[metric].unit
         compared, rows = transform_amounts(matrix, unit), (members.index(first), members.index(second))
@@ -208,10 +211,11 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first, corrected for their ``family``, and by human labels where given.
+    """Compare the second config with the first, as members of their ``family``; correct by human labels where given.
 
     Raises:
-        InputError: One of the configs has no label that counts for a labelled metric.
+        InputError: One of the configs has no label that counts for a labelled metric, or the run of a label matches
+        both configs.
     """
     pairs = [family.compare(*results, metric) for metric in metrics]
     corrected = holm(np.array([pair.found.randomisation[pair.rows[1]] for pair in pairs]))

@@ -22,7 +22,7 @@ METRIC = "success_rate"
 KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""Requirements of metrics; a metric with one of them is no default for comparing answers with and without context."""
+"""A metric with one of these requirements is never the default for comparing answers with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -32,8 +32,9 @@ Columns = Mapping[str, Sequence[Any]]
 class ContextEffect:
     """A comparison of answers with and without context.
 
-    ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the others.
-    ``always_abstains``: no question was answered without context, so that only refusals can be "known already".
+    ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the other
+    questions. ``always_abstains``: no question was answered without context, so that only refusals can be "known
+    already".
     """
 
     kinds: Mapping[str, str]
@@ -49,7 +50,7 @@ class ContextEffect:
 
     @property
     def gain(self) -> float:
-        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 for no questions."""
+        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 without questions."""
         signs = {HELPED: 1, HURT: -1}
         total = sum(self.weights.get(name, 1.0) for name in self.kinds)
         return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)

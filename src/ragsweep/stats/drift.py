@@ -1,4 +1,4 @@
-"""Compare served requests with evaluated questions: shares, orders and ratios, with both samples' errors."""
+"""Compare served requests with evaluated questions by shares, orders and ratios; both are treated as samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""Largest changes that are not drift: the difference of two shares, that of a probability from .5, and the ratio."""
+"""Largest changes that are not drift: of a share, of a probability from .5, and (as a factor) of a typical number."""
 
 NOISE = 1e-6
 """Tolerance for equality, relative to the largest number: scores computed on two machines differ by rounding."""
@@ -35,8 +35,9 @@ FEWEST = 10
 class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
-    If ``is_repeated``, the numbers of one cluster are repetitions of one question, and count as at most one question
-    together. Else they are from different questions about the same thing, and count as at least one on average.
+    If ``is_repeated``, the numbers of one cluster are repetitions of one question, and large clusters reduce the number
+    of ``independent`` questions. Else they are from different questions about the same thing, and each cluster counts
+    as one independent question, or as less if a few weights dominate.
     """
 
     values: Doubles
@@ -89,9 +90,9 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
 
-    With this number the binomial variance equals the variance by clusters; the number is limited to at least that of
-    independent questions, and to at most the effective number without clusters. For a share of 0 or 1, where the
-    variance by clusters is unknown, it is the number of independent questions.
+    With this number of questions the binomial variance equals the variance by clusters. The number is at least that of
+    ``independent`` questions, and at most the effective number without clusters. It is that of independent questions if
+    the share is 0 or 1 or all clusters have the same mean, because the variance by clusters is then unknown.
     """
     from scipy.special import betaincinv
 
@@ -130,8 +131,8 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
 
-    The variance is computed from the placements of each side among the other, by cluster (DeLong et al., Biometrics 44,
-    1988; Obuchowski, Biometrics 53, 1997); the interval is computed on the logit scale, with Student's t
+    The variance is computed by cluster, from how the numbers of each side rank among the other side's (DeLong et al.,
+    Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
     (Satterthwaite). If the samples hardly overlap, this variance vanishes: half a pair is then counted as reversed.
     """
     from scipy.special import stdtrit

@@ -32,9 +32,9 @@ class StageLoss:
 class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
-    ``recall`` is the recall at ``cutoff`` after the change, ``gain`` its increase; ``recovered`` and ``dropped`` count
-    the pieces of evidence that would be gained and lost. ``bound``: the gain is an upper bound; actual configs may gain
-    less.
+    ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is how much the change adds to it.
+    ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. ``bound``: the gain is an
+    upper bound; actual configs may gain less.
     """
 
     change: str  # the stage that changes
@@ -75,7 +75,7 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # pieces of which no single chunk has enough; those not in the context are losses of the chunking
+    split: int  # pieces with a part in some chunk, but enough in none; outside the context they are lost by chunking
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
@@ -201,7 +201,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Flag the ``seen`` pieces of evidence within ``top_k`` if the chunks that contain the most of them came first."""
+    """Flag the ``seen`` pieces that would be within ``top_k`` if the chunks with most of these pieces came first."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)

@@ -151,8 +151,8 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
     """Return the worst slices where a leg alone is notably better than the config.
 
-    The metric is the first with such a slice. The slices are the worst one, and those of the ``most`` worst that are
-    significant. None if no metric has such a slice.
+    The metric is the first with such a slice. At most ``most`` slices are considered, the worst first; of these, the
+    first and all significant ones are returned. None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

@@ -86,7 +86,7 @@ class Check:
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
-    variance: VarianceShares | None = None  # of the difference, or of the mean, for repeated answers
+    variance: VarianceShares | None = None  # of the difference or the mean; if anything is repeated
     judged: noninferiority.Gate | None = None
     labels: int = 0
     lost: Sequence[str] = ()
@@ -116,10 +116,10 @@ def check_direction(condition: Condition, result: Result) -> None:
 
 
 def check_reachable(condition: Condition, result: Result, bounds: tuple[float, float]) -> None:
-    """Raise ConfigError for a margin that every score is within, and for a gain or a bound that no score can reach.
+    """Raise ConfigError for a margin that every score is within, a gain that none can reach, or a bound out of range.
 
-    ``bounds`` are the lowest and the highest value of the metric. A share of the baseline's mean is refused only if it
-    allows a score of 0 or less, where that is the worst.
+    ``bounds`` are the lowest and the highest value of the metric. A margin that is a share of the baseline's mean is
+    refused only if it is 100 % or more, higher is better, and no value is below 0.
     """
     low, high = bounds
     metric, size, known = condition.metric, condition.written_size, f"{condition.metric} is within {low:g} to {high:g}"
@@ -156,7 +156,8 @@ class Scope(NamedTuple):
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
-    Raises InputError if the scope has human labels of the metric, but a config has none that counts.
+    Raises InputError if the scope has human labels of the metric, but a config has none that counts; also where the
+    tests of ``noninferiority`` do, for example for a share of a mean of 0.
     """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
@@ -256,7 +257,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     """Decide question by question: none may be worse by more than the margin.
 
     If none is, the check passes; but it is inconclusive if there are no questions, or if some that the baseline has
-    scores for are ``missing``. ``slack`` is that of the question nearest to the margin, or furthest beyond it.
+    scores for are ``missing``. The ``slack`` of the check is the smallest slack of any question.
     """
     baseline, candidate = matrix.scores
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]

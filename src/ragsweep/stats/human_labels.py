@@ -1,4 +1,4 @@
-"""Match human labels with the answers that they describe, and correct differences of configs by them.
+"""Match human labels with the answers that they describe, and correct means and differences by the labels.
 
 A label belongs to an answer and counts only for configs that gave this answer: the config that ``run`` names, configs
 whose answer is the text in ``answer``, and configs whose case (the input of the metric) equals the named run's case. A
@@ -151,7 +151,7 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config named by a label's run; None if no config has this run."""
+    """Return the row of the config that a label's run names; None if there is none, InputError if there are several."""
     if not name:
         return None
     # Within a sweep a config is named by number and label ("#3 top_k=10"); either suffices.
@@ -211,7 +211,7 @@ def correct_difference(
     """Return the corrected mean of the second row minus ``share`` times the first row's (see ``prediction_powered``).
 
     With ``share`` 1, the difference is 0 on each question for which both rows have the same case, regardless of the
-    judge's scores; labels correct the differences on all others. Scores of declined answers need no labels.
+    judge's scores; labels correct the differences on all other questions. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)

@@ -39,8 +39,9 @@ def means_with_intervals(
     With ``weights`` (questions,) the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
-    Scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44 bits below
-    the largest score). So an interval is bit-identical regardless of the other metrics and the number of threads.
+    For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
+    bits below the largest score). So an interval is bit-identical regardless of the other metrics and the number of
+    threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
@@ -211,8 +212,9 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: Doubles, share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end if the interval then reaches ``LEVEL``. An end beyond all scores is NaN:
-    the upper end of a 95th percentile needs 59 scores, that of a 99th percentile 299, and both ends of a median 6.
+    With few scores, the smallest or the largest one is an end, provided that the interval still reaches ``LEVEL``. An
+    end beyond all scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th. The two ends
+    of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), share)

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: each question's statistics, and the few that rank configs as all do.
+"""Item analysis of a golden set: statistics of each question, and the choice of a few that rank configs as all do.
 
 Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
 (see ``distinct_rows``).
@@ -33,8 +33,9 @@ class Items(NamedTuple):
     """The item statistics of questions; columns are (questions,).
 
     ``difficulty`` is 1 minus the mean score. ``discrimination`` is the correlation, over the configs, with the mean of
-    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is that
-    of ``item_information``. If all configs have the same score, it is 0 and the correlation is NaN.
+    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is from
+    ``item_information``. For a question on which all configs have the same score, the information is 0 and the
+    correlation is NaN.
     """
 
     difficulty: Doubles
@@ -45,7 +46,7 @@ class Items(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A question with a suspicious label: it is reversed, or all of the best configs fail it and some others do not.
+    """A question whose label is suspicious: worse configs do better on it, or the best fail it and some others do not.
 
     ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed``: the
     interval of the question's discrimination is below 0.
@@ -90,7 +91,7 @@ def rest_means(scores: Doubles) -> Doubles:
 def item_information(scores: Doubles) -> Doubles:
     """Return each question's information on which config is better; negative if better configs score worse.
 
-    For hits and misses it is the Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum
+    For scores of 0 and 1 it is the Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum
     1968), averaged over the configs, with the sign of a. For other scores it is the discrimination times the standard
     deviation, which is the item reliability index (Gulliksen 1950).
     """
@@ -202,11 +203,12 @@ class Estimate(NamedTuple):
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Greedily choose ``size`` questions whose summed scores correlate, over the configs, with the sum of all scores.
+    """Greedily choose ``size`` questions whose summed scores correlate best with the sums of all scores.
 
-    Returns their sorted indices. Covariances of different questions are halved. Each category has its share of the
-    places; a cluster has at most its share, rounded up, while questions of other clusters are available.
-    ``categories`` has each question's category, ``given`` the indices of questions to include.
+    The correlation is over the configs. Returns the sorted indices of the questions. Covariances of different questions
+    are halved. Each category has its share of the places; a cluster has at most its share, rounded up, while questions
+    of other clusters are available. ``categories`` has each question's category, ``given`` the indices of questions to
+    include.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)

@@ -26,10 +26,10 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """The numbers of questions without a score; ``counts`` has them by reason.
 
-    ``skipped`` counts the questions where a requirement of the metric is missing, ``failed`` all others. Of the latter,
-    ``broken`` counts those whose measurement failed; of these, ``unanswered`` counts those without an answer, to which
-    the metric might not have applied. ``settled`` counts the questions, skipped or failed, that repeating the
-    measurement would not score: a refusal, nothing retrieved, or no price, for example.
+    ``skipped`` counts the questions where a requirement of the metric is missing. ``failed`` counts all other questions
+    without a score, and ``broken`` those whose measurement failed. ``unanswered`` counts the broken questions without
+    an answer, to which the metric might not have applied. ``settled`` counts the questions that the metric applies
+    to, but that repeating the measurement would not score: a refusal, nothing retrieved, or no price, for example.
     """
 
     counts: Mapping[str, int]

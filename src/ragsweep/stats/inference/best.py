@@ -46,7 +46,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
     tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
     times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
-    A question's mean over all configs is subtracted first: folds of unequal size would count it as a loss.
+    A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, it would appear as a
+    loss or a gain.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0

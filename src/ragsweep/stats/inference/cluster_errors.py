@@ -18,7 +18,7 @@ from ragsweep.core.question_results import Doubles, Numbers
 FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
 TAIL = 0.02
-"""Two-sided tail at which degrees of freedom are fitted: between that of a single interval and those of many."""
+"""Two-sided tail at which degrees of freedom are fitted: a compromise between one interval (5 %) and many (less)."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
@@ -30,7 +30,7 @@ KINDS = 40
 
 
 def effective_clusters(sizes: Doubles) -> float:
-    """Return the effective number of clusters, n² / sum of squared sizes; 0 without clusters."""
+    """Return the effective number of clusters: n² / sum of squared sizes, where n is their sum; 0 without any."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 
@@ -113,7 +113,7 @@ def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
 
 
 class _Model(NamedTuple):
-    """For each kind of cluster: its size, how many there are, the variance of one's sum, and its correction factor."""
+    """For each kind of cluster: its size, the number of clusters, the variance of a cluster's sum, and its factor."""
 
     sizes: Doubles
     counts: Doubles

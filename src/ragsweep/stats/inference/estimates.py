@@ -195,9 +195,9 @@ class RareLosses:
     """How one config's lead over another would be affected by large losses on a few questions.
 
     ``survives`` states whether the lead withstands one more cluster that loses everything or, if enough losses were
-    observed, whether the studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (in the metric's unit) on
-    a ``share`` of the questions cannot be excluded. ``questions`` is the effective number of clusters. ``seen``
-    is the number of clusters whose mean loss was at least half of ``size``.
+    observed, whether the studentised bootstrap excludes a mean gain of 0. ``share`` is the largest
+    share of the questions on which losses of ``size`` (in the metric's unit) cannot be excluded. ``questions`` is the
+    effective number of clusters. ``seen`` is the number of clusters whose mean loss was at least half of ``size``.
     """
 
     survives: bool

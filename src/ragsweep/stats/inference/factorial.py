@@ -57,7 +57,10 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column per term: the intercept, each level except a factor's first and, with interactions, their products."""
+    """One column per term: the intercept, and each level except a factor's first.
+
+    With interactions, each pair of such levels of two factors also has a column.
+    """
 
     factors: Mapping[str, tuple[str, ...]]
     columns: tuple[tuple[tuple[str, str], ...], ...]

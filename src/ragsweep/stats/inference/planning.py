@@ -38,7 +38,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """The size of a planned golden set: questions, source documents (``clusters``), and comparisons with one config."""
+    """A planned golden set: numbers of questions, source documents (``clusters``) and comparisons with one config."""
 
     questions: int
     clusters: int
@@ -58,7 +58,7 @@ class Needed(NamedTuple):
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return the name of the measured metric, whose cutoff may differ from ``metric``'s, and its variation.
+    """Return the name of the measured metric that stands for ``metric``, perhaps at another cutoff, and its variation.
 
     Raises:
         ConfigError: The variation of this metric was not measured.
@@ -152,7 +152,7 @@ MEASURED: Mapping[str, Variation] = {
 EFFECT = 0.02
 """The default effect size; for a metric with a unit it is a share of the mean."""
 CORRELATION = 0.8
-"""The assumed correlation of a config's scores with those of a second one, of equal variance, if only one is given."""
+"""If only one config is given, a second one is assumed whose scores have the same variance and this correlation."""
 Row = Mapping[str, Any]
 
 

@@ -28,11 +28,10 @@ MOST = 1e9
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
-    The effect is (t_{1 - alpha/2} + t_power) standard errors, which are by cluster, as are the degrees of freedom
-    (Bloom, Evaluation Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the
-    factor is then found by simulation from the differences of the config with the median error. For a comparison of
-    many configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
-    :func:`shared_level`.
+    The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
+    Evaluation Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the factor is
+    then found by simulation from the differences of the config with the median error. For a comparison of many configs,
+    ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]

@@ -19,7 +19,7 @@ REMEMBERED = 1 << 26
 """Size limit, in bytes, of the cached draws for one number of clusters; larger draws are repeated each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
-"""Spread, relative to the largest number, below which it is mere rounding and counts as 0."""
+"""A spread of less than this share of the largest number is mere rounding and counts as 0."""
 
 
 @dataclass(frozen=True, eq=False)

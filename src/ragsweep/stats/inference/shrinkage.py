@@ -94,7 +94,7 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """For each division and spread, return its probability, and under it a difference's mean and standard error.
+        """Return the probability of each division with each spread, and a difference's mean and standard error there.
 
         The difference is ``row`` minus ``other``; all three arrays are (divisions, spreads). Within a group, the
         observed difference and its squared error are multiplied by the share kept. Between groups, each of the two
@@ -122,7 +122,7 @@ def posterior(matrix: Matrix) -> Posterior:
     ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
     and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
     prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is the typical standard
-    error of a mean. The kept difference has the same share of the observed difference's variance, and its error follows
+    error of a mean. The variance of the kept difference is the same share of the observed one's, and its error follows
     Student's t. The order of the observed means remains.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
@@ -158,7 +158,10 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the unit of ``SPREADS``: 1 for scores within 0 and 1, else by their spread, or their size if none vary."""
+    """Return the factor on ``SPREADS``: 1 for scores within 0 and 1, else their typical deviation over ``TYPICAL``.
+
+    If no scores vary, it is the largest absolute score.
+    """
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
