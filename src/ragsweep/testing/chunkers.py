@@ -48,7 +48,7 @@ class ChunkerContract(Contract):
     part: Callable[[], Chunker]
 
     def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
-        """Check documents of every kind."""
+        """Check the spans of many kinds of documents, as :func:`assert_lawful` does."""
         corpus = _corpus(texts())
         assert_lawful(self.part().split(corpus), corpus)
 

@@ -9,7 +9,7 @@ from ragsweep.testing.contract import Contract
 class DatasetContract(Contract):
     """The contract of a dataset reader: set ``part`` to your class, or to a method that returns an instance.
 
-    The instance reads a small dataset.
+    The instance should read a small dataset.
     """
 
     part: Callable[[], DatasetReader]
@@ -29,6 +29,6 @@ class DatasetContract(Contract):
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Check the digests of corpus and golden set, which identify results."""
+        """Check that a second reading gives the same digests of corpus and golden set; they identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

@@ -27,7 +27,10 @@ class EmbedderContract(Contract):
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """Check the vectors, which are float32 whatever dtype the model uses, and that an empty list is accepted."""
+        """Check that vectors are finite, of one length, and float32 whatever the model's dtype.
+
+        An empty list must be accepted.
+        """
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32
@@ -37,7 +40,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """Check two counts for each text: its tokens, and those read. A long text has more tokens than a short one."""
+        """Check that no more tokens of a text are read than it has, and that a long text has more than a short one."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32
@@ -45,7 +48,10 @@ class EmbedderContract(Contract):
         assert tokens[4] > tokens[0]
 
     def test_a_text_is_embedded_alike_in_any_batch(self) -> None:
-        """Check batches and orders, within the tolerance; the same batch gives identical vectors."""
+        """Check that a text has the same vector, within the tolerance, in any batch and order.
+
+        The same batch must give identical vectors.
+        """
         part = self.part()
         together = part.embed_documents(TEXTS).vectors
         np.testing.assert_array_equal(part.embed_documents(TEXTS).vectors, together)

@@ -41,7 +41,7 @@ class GeneratorContract(Contract):
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check requests without context, without a question, with a history, and with an empty passage."""
+        """Check that each request has one answer, including those without context, or without a question."""
         for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)
@@ -54,7 +54,7 @@ class GeneratorContract(Contract):
         assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Check the requests together, alone and in reverse order, because answers are stored by request."""
+        """Check that an answer is the same in any batch and order, because answers are stored by request."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()
@@ -64,7 +64,7 @@ class GeneratorContract(Contract):
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """Check abstention if the class's traits have ``needs_context``."""
+        """Check that a generator with the trait ``needs_context`` abstains if there is no context."""
         part = self.part()
         if traits_of(part).needs_context:
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])

@@ -37,7 +37,7 @@ class HybridRetrieverContract(Contract):
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """Check that every chunk of a leg is ranked at full depth, and no other chunk."""
+        """Check that exactly the chunks found by some leg are ranked, if the depth leaves room for all."""
         legs = self._legs()
         for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
             candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}

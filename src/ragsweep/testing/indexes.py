@@ -63,7 +63,7 @@ class VectorIndexContract(RankingContract):
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
-        """Check that scores are comparable between indexes, and that an exact index finds the largest products."""
+        """Check that scores are inner products, and that an exact index finds the largest."""
         rankings = self.rank_anew(self.queries(), 10)
         products = self.queries().astype(np.float64) @ self.chunks().astype(np.float64).T
         for row, (positions, scores) in enumerate(zip(rankings.positions, rankings.scores, strict=True)):

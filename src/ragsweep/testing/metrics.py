@@ -123,7 +123,7 @@ class MetricContract(Contract):
         self._check(self.metric.score(answered([], self.metric)), 0)
 
     def test_order_of_questions_is_irrelevant(self) -> None:
-        """Check that a question's score depends only on that question."""
+        """Check that each question keeps its score if the order of the questions is reversed."""
         turned = list(reversed(range(len(_QUESTIONS))))
         self._compare(self.metric.score(example()), self.metric.score(example(turned)), turned)
         turned = list(reversed(range(len(ROWS))))
@@ -230,7 +230,10 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Map a metric's name to its judgements, one per answer; failed or incomplete cases only get a reason."""
+    """Judge the answers of a view; return the judgements, one per answer, by the metric's name.
+
+    A case that failed or is incomplete is not judged, and gets only a reason.
+    """
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
     cases = [
@@ -245,7 +248,7 @@ def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:
-    """Return a view in which the context of each question is its ranking."""
+    """Return a view in which each question's ranking is the context of its answer."""
     chunks = Chunks(
         Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),
         Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),

@@ -37,7 +37,7 @@ class RerankerContract(Contract):
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """Check the parameters that the pipeline applies instead of the part; see ragsweep.parts.reordering."""
+        """Check that the part has the parameters of its trait ``reordering``, which the pipeline applies."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING
@@ -54,7 +54,10 @@ class RerankerContract(Contract):
         assert none.shape == (0,)
 
     def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
-        """Check that a score does not depend on the batch, as pairs are stored; the last pair repeats the first."""
+        """Check that a score does not depend on the batch, because scores are stored by pair.
+
+        The last pair repeats the first.
+        """
         part = self.part()
         scores = part.score(PAIRS)
         np.testing.assert_array_equal(part.score(PAIRS), scores)
@@ -75,7 +78,7 @@ class ReadingRerankerContract(RerankerContract):
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """Check the scores of chunks read in advance, and that a chunk is read alike in any batch."""
+        """Check that chunks read in advance score like their texts, and that a chunk is read alike in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -1,4 +1,4 @@
-"""Answer with the sentences of the context that are most similar to the question: offline and deterministic."""
+"""Answer with the sentences of the context that are most similar to the question, without a language model."""
 
 import importlib.metadata
 import time

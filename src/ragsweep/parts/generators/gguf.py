@@ -1,4 +1,4 @@
-"""Generate answers with llama.cpp and a model in a GGUF file, whose weights can be converted to 8 bits."""
+"""Generate answers with llama.cpp from a model in a GGUF file; its weights can first be converted to 8 bits."""
 
 import functools
 import importlib.metadata
@@ -38,11 +38,11 @@ _MOST = 8
 class Gguf:
     """Answer each request by completing its prompt, written in the model's chat template.
 
-    ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
-    shared. An answer therefore does not depend on other requests; it depends on ``threads`` (through rounding) and
-    ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
-    counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on loopback, protected by a random
-    key.
+    Up to ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the
+    weights are shared. So an answer does not depend on other requests, but it does depend on ``threads`` (through
+    rounding) and ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed
+    answer. Usage counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on loopback, protected
+    by a random key.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -82,7 +82,10 @@ class Gguf:
         return {"weights": file_digest(self._file()), **versions}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; ``done`` is called in the calling thread."""
+        """Answer every request; ``done`` is called in the calling thread.
+
+        Raises InputError for an error of llama.cpp other than a prompt that is too long.
+        """
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
@@ -180,7 +183,7 @@ _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-"
 def convert(source: Path, digest: str) -> Path:
     """Rewrite the model with its matrices in Q8_0, once per process; return the file.
 
-    ``digest`` identifies the content of the source. Q8_0 stores blocks of 32 weights, one byte each, with a common
+    ``digest`` identifies the content of the source. In Q8_0 each weight takes one byte, and every 32 weights share a
     scale; this adds less error than rounding to 4 bits. Vectors, such as norms, are copied.
     """
     import gguf

@@ -17,7 +17,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Request keys that are set by an option of their own, or would change the form of the response."""
+"""Request keys that ``extra`` must not set: they are set elsewhere, or would change the form of the response."""
 
 
 @dataclass(eq=False)

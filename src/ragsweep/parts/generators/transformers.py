@@ -21,12 +21,12 @@ ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of the supported classes; a model of another class could get a randomly initialised head."""
 
 STEP = 64
-"""Prompts are padded to multiples of this number of tokens, which gives few distinct widths and little padding."""
+"""Number of tokens. If ``batch`` is more than 1, prompts are padded to a multiple of it, so that few widths occur."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Answer each request by completing its prompt, in the model's chat template if there is one, else in plain text.
+    """Answer each request by completing its prompt, as plain text if the model has no chat template.
 
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. If ``batch`` is more than 1, prompts are
     padded to a multiple of STEP tokens. The shapes of a computation, which determine its rounding, therefore depend on
@@ -102,7 +102,11 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _width(self, prompt: list[int]) -> int:
-        """Return a prompt's padded length; of several, each gets padding: without any, transformers applies no mask."""
+        """Return the length to which a prompt is padded.
+
+        If ``batch`` is more than 1, every prompt gets padding, because transformers applies no mask to a batch without
+        padding.
+        """
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:

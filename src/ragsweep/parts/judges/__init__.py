@@ -1,4 +1,4 @@
-"""Judges: models that decide the metrics for which there is no formula."""
+"""Judges: models that make the judgements on which some metrics are based."""
 
 from ragsweep.parts.judges.none import NoJudge
 from ragsweep.parts.judges.openai import OpenAIJudge

@@ -29,10 +29,11 @@ class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
-    For each sample, a process sends a prompt once, even if several metrics use it. If one metric repeats the prompt, it
-    is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored judgements, so
-    with a new value all judgements are requested again. ``embeddings_model`` is a model at ``embeddings_base_url`` (by
-    default the judge's endpoint). ``embeddings`` is an embedder of this project, and excludes ``embeddings_model``.
+    For each sample, a process sends a prompt once, even if several metrics use it. A prompt that is repeated within one
+    judgement is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored
+    judgements, so with a new value all judgements are requested again. ``embeddings_model`` is a model at
+    ``embeddings_base_url`` (by default the judge's endpoint). ``embeddings`` is an embedder of this project, and
+    excludes ``embeddings_model``.
     """
 
     TRAITS = replace(

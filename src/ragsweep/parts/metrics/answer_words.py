@@ -212,5 +212,8 @@ def _separated(text: str) -> str:
 
 @cache
 def _is_word(letter: str) -> bool:
-    """Exclude numerals: otherwise the Chinese for 15, "ten five", would contain the word for 5."""
+    """Return whether a character is a word by itself, as in scripts without spaces and in Hangul.
+
+    Numerals are not: otherwise the Chinese for 15, "ten five", would contain the word for 5.
+    """
     return is_syllabic(letter) and not letter.isnumeric()

@@ -2,8 +2,8 @@
 
 A metric gives one number per question, or NaN with a reason (``core.missing``). Its base class depends on its input:
 EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers that a
-slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. Proportion sets the attributes of a
-metric to the values for a proportion; other metrics override them.
+slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. Proportion defines the attributes of a
+metric, with the values for a proportion; other metrics override some of them.
 """
 
 import re
@@ -158,7 +158,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score of an answer that needs no judgement, or why it has none; empty if it needs a judgement."""
+        """Return an answer's score or why it has none, if it needs no judgement; empty if it must be judged."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:

@@ -1,4 +1,4 @@
-"""Metrics of the context, which is passed to the generator, and of the number and scores of the ranked chunks."""
+"""Metrics of the context (the chunks passed to the generator), and of the number and scores of ranked chunks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ class ContextPrecision(EvidenceMetric):
 class ContextNdcg(Proportion):
     """Discounted cumulative gain of the context, divided by the ideal gain: evidence at early ranks counts more.
 
-    See Ndcg for the formula; the ranking is cut at ``top_k``.
+    See Ndcg for the formula. The ideal ranking is cut at ``top_k``, even if a token budget shortens the context.
     """
 
     TRAITS = PartTraits(version="1")
@@ -192,9 +192,9 @@ HALF = 0.5
 
 
 ExpectedParts = tuple[NDArray[np.int64], NDArray[np.str_]]
-"""All questions' distractors or sections, and why each question is not scored ("" if it is).
+"""The distractors, or the sections, of all questions, and why each question is not scored ("" if it is).
 
-The rows of the first array are the parts' question, document, start and end.
+The first array has a column for each distractor or section, with the question's index, the document, start and end.
 """
 
 
@@ -224,8 +224,8 @@ class SectionHit(Proportion):
     """Whether a chunk of the context is part of the expected section: 1 or 0.
 
     The section is found by its heading in the documents of the question's evidence; a document with this title is
-    itself the section. A chunk is part of it if the two share at least half of the shorter one's text.
-    If no section is found, there is no score.
+    itself the section. A chunk is part of it if the two share at least half of the shorter one's text. If no section is
+    found, there is no score.
     """
 
     TRAITS = PartTraits(version="1")

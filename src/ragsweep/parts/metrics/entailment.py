@@ -45,7 +45,10 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings or files, or if there is no class "entailment"; loads nothing."""
+        """Raise ConfigError for invalid settings or files, or if there is no class "entailment"; loads nothing.
+
+        Without a model, nothing is checked.
+        """
         if self.model is not None:
             super().check()
             self._entailment_class()

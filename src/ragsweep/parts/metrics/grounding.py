@@ -42,7 +42,8 @@ class SupportMetric(AnswerMetric):
 class GroundingLexical(SupportMetric):
     """Proportion of the answer's distinct content words that occur in its passages.
 
-    Case, accents and stop words of the answer's detected language are ignored. An answer without passages scores 0.
+    Case and accents are ignored, and so are the stop words of the answer's detected language. An answer without
+    passages scores 0.
     """
 
     TRAITS = PartTraits(version="2")
@@ -135,6 +136,6 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Return the stripped sentences with at least one word, split by French rules for "fr", else by English ones."""
+    """Split a text into sentences, by French rules for "fr" and else by English ones; omit those without words."""
     pieces = sentences(text, "french" if language == "fr" else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]

@@ -57,7 +57,7 @@ class JudgeSuspicious(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that some metric judged."""
+        """Score every question that some metric judged, or that was flagged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
         for judgements in view.judgements.values():
             judged |= [not judgement.reason or judgement.suspicious for judgement in judgements]
@@ -140,7 +140,8 @@ def is_sampled(question: str, share: float) -> bool:
 def wrong_reference(case: Case) -> str:
     """Return a wrong reference chosen by a hash of the question, among those that share the fewest words with the case.
 
-    Only words of four or more characters count: an answer with the word "umbrella" gets no reference with it.
+    If an answer contains the word "umbrella", for instance, the reference with this word is avoided. Only words of four
+    or more characters count.
     """
     first = _number(case.question) % len(WRONG)
     words = _words(f"{case.question} {case.answer} {case.reference}")

@@ -1,4 +1,4 @@
-"""RAGAS's context metrics without a judge, based on labels or text similarity, in our own implementation."""
+"""Our own implementation of RAGAS's context metrics that need no judge but labels or quotes of the evidence."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ class RagasIdBasedContextRecall(ContextRecall):
 class _ByText(Proportion):
     """A comparison of chunks with quoted evidence by edit distance.
 
-    A match has a similarity of at least ``threshold`` (precision) or above it (recall). Quotes are compared with whole
-    chunks, so a phrase is not similar to a page that contains it. A question is not scored if any of its relevant
-    evidence is a whole document, which has no quote, or if the config computes no answers: the context's texts are kept
-    only with answers.
+    A chunk matches a quote if their similarity is at least ``threshold`` (for precision) or above it (for recall).
+    Quotes are compared with whole chunks, so a phrase is not similar to a page that contains it. A question is not
+    scored if any of its relevant evidence is a whole document, which has no quote, or if the config computes no
+    answers: the context's texts are kept only with answers.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")

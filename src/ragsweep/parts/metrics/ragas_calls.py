@@ -72,7 +72,7 @@ class JudgeSession:
 def scorer(
     name: str, session: JudgeSession, embeddings: bool, options: Mapping[str, Any]
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Create a metric of ragas by name, bound to a session, and return its ``ascore``.
+    """Create the metric of ragas called ``name``, which makes its calls through a session; return its ``ascore``.
 
     ``embeddings`` is whether the metric needs embeddings. Raises ValueError if ragas rejects the options.
     """
@@ -89,7 +89,7 @@ def scorer(
     ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
 
     async def embed_first(**texts: str) -> Any:
-        """Embed the texts before ragas' own ``ascore`` does so synchronously, blocking the event loop."""
+        """Embed the texts in advance: ragas' own ``ascore`` would do so synchronously, and block the event loop."""
         await clients["embeddings"].prepare(list(texts.values()))
         return await ascore(**texts)
 

@@ -1,9 +1,9 @@
 """RAGAS's judged metrics, with ragas' own prompts and arithmetic (``ragas.metrics.collections``) and our calls.
 
-They differ from ragas in three ways. A failed judgement is NaN with a reason, instead of being averaged away. If a text
-has no statements, the score is NaN, except in RagasFactualCorrectness; ragas' AnswerCorrectness calls this a perfect
-match. If the judge derives an empty question from an answer, the score is NaN; ragas' AnswerRelevancy skips empty
-questions, and scores 0 if all are empty.
+Their scores differ from ragas' in three cases. A failed judgement is NaN with a reason, instead of being averaged away.
+If a text has no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas' AnswerCorrectness
+assumes a perfect match. If the judge derives an empty question from an answer, the score is NaN; ragas' AnswerRelevancy
+skips empty questions, and scores 0 if all are empty.
 """
 
 import importlib.metadata
@@ -59,7 +59,7 @@ class RagasMetric(JudgeMetric):
         return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return a high estimate of one judgement's cost; the tokens that chats write are NaN if not limited."""
+        """Return a high estimate of one judgement's cost; output tokens are NaN if the judge sets no ``max_tokens``."""
         judge = self._judge
         chats = self.chats + (self.chats_a_passage * size.passages if self.chats_a_passage else 0.0)
         context = (self.chats + self.chats_a_passage) * size.context if chats else 0.0

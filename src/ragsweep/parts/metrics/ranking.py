@@ -173,7 +173,7 @@ def _count_within(
 def _ideal(
     question: NDArray[np.int64], grade: NDArray[np.float64], gain: Gain, cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Sum the discounted gain of every question's ideal ranking."""
+    """Return the discounted cumulative gain of each question's ideal ranking."""
     order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = _number_within(question[order])
@@ -196,8 +196,8 @@ class AnnRecall(Proportion):
 
     Both rankings are cut at the same rank: the cutoff or, without one, the depth of exact search. This is the recall of
     Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with chunks compared by
-    identity. The legs of a hybrid that have approximate indexes are pooled; without any approximate index, there is no
-    score.
+    identity. In a hybrid, the counts of all legs with approximate indexes are added. Without any approximate index,
+    there is no score.
     """
 
     TRAITS = PartTraits(version="1")
@@ -224,7 +224,8 @@ class AnnRecall(Proportion):
 class AnnEvidenceLost(Proportion):
     """Proportion of the relevant evidence that exact search finds within the cutoff, but approximate search does not.
 
-    Legs are pooled as in AnnRecall: evidence that one leg loses and another finds is not lost.
+    The legs of a hybrid that have approximate indexes are taken together: evidence that one leg loses and another finds
+    is not lost.
     """
 
     TRAITS = PartTraits(version="1")

@@ -1,4 +1,4 @@
-"""Comparison of answers with right answers by ROUGE-L, BLEU and embeddings, and with keywords."""
+"""Metrics that compare an answer with right answers (by ROUGE-L, BLEU or embeddings), or with keywords."""
 
 import importlib.metadata
 import re
@@ -47,7 +47,7 @@ class _Overlap(AnswerMetric):
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Compare an answer with a different right answer; equal texts score 1, even without words to compare."""
+        """Compare an answer with a right answer that differs from it; equal texts score 1 without this comparison."""
 
 
 def composed(text: str) -> str:
@@ -58,8 +58,8 @@ def composed(text: str) -> str:
 class RougeL(_Overlap):
     """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are removed first. The library's tokenizer would drop letters other than ``a`` to ``z``, so words with such
-    letters bypass it.
+    Accents are removed first. The library's tokenizer would drop letters other than ``a`` to ``z``, so words with
+    other letters bypass it.
     """
 
     TRAITS = PartTraits(version="2")

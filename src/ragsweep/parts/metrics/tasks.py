@@ -18,7 +18,7 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
-    Scores are amounts if ``unit`` is not empty, "%" or "points" but, for instance, "ms". Configs are compared by the
+    Scores with a ``unit``, such as "ms", are amounts, unless the unit is "%" or "points". Configs are compared by the
     ratios of amounts if all are above 0, and otherwise by the differences of scores.
 
     The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted

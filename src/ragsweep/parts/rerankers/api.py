@@ -48,10 +48,11 @@ class ApiReranker(ServiceSettings):
         check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, with a call for every ``batch_size`` texts of a question; a pair with a blank question scores 0.
+        """Score pairs, with a call for every ``batch_size`` distinct texts of a question.
 
-        Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
-        scores fewer questions at a time; a question that fails even by itself gets no ranking.
+        A pair with a blank question scores 0, without a call. Raises CallFailed if a call fails permanently, because a
+        ranking cannot be partly reranked. The pipeline then scores fewer questions at a time; a question that fails
+        even by itself gets no ranking.
         """
         rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
         for row, (query, text) in enumerate(pairs):

@@ -182,7 +182,7 @@ STEMMED = {"en": "english", "fr": "french"}
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return the indices of each query's best texts, at most ``depth``, best first; ``code`` is two letters ("en")."""
+    """Return the indices of each query's best texts, best first, at most ``depth``; ``code`` is the language ("en")."""
     retriever = Bm25(language=STEMMED.get(code, "none"))
     found = retriever.retrieve(retriever.build(texts), queries, depth).positions
     return [[int(one) for one in row if one != NO_CHUNK] for row in found]

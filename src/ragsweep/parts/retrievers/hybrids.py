@@ -25,7 +25,7 @@ class HybridRrf:
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
 
     def fingerprint(self) -> dict[str, str]:
-        """Return a fact that gives a weight of 0 another address than in 0.2.0."""
+        """Return a fact if a weight is 0, so that the wrong rankings that 0.2.0 stored in this case are not reused."""
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
@@ -56,7 +56,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid argument, and if a leg does not declare the bounds that it needs."""
+        """Raise ConfigError for an invalid argument, or if a leg lacks the bounds that the normalisation needs."""
         self.legs = legs
         if not weights:
             if not 0 <= alpha <= 1:
@@ -81,7 +81,7 @@ class HybridConvex:
             self._bounds[name] = bounds
 
     def fingerprint(self) -> dict[str, str]:
-        """Return a fact that gives a weight of 0 another address than in 0.2.0."""
+        """Return a fact if a weight is 0, so that the wrong rankings that 0.2.0 stored in this case are not reused."""
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:

@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The counts of words in a block, one for each word and each text that contains it, ordered by word, then text."""
+    """The counts of words in a block: one for each pair of a word and a text with it, ordered by word, then by text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # the number of words of every text

@@ -97,7 +97,10 @@ class Mlflow:
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run with these tags and, if given, this start (seconds since 1970); None without one."""
+        """Return the id of a run with these tags; None if there is none.
+
+        If ``started`` is given, it must be the run's start, in seconds since 1970.
+        """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
@@ -120,7 +123,10 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on the server or in `mlflow ui`; empty if this process has recorded nothing."""
+        """Return the address of a run on the server or in `mlflow ui`.
+
+        It is empty if this process has not looked up the experiment, as recording does.
+        """
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
@@ -282,7 +288,10 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run and end it with ``status``, FAILED or KILLED after an error; an outage leaves it open."""
+        """Open a config's run, and end it with ``status`` after the block.
+
+        After an error it ends as FAILED, or as KILLED if the process was interrupted. After an outage it stays open.
+        """
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run

@@ -1,4 +1,4 @@
-"""Check tracking URIs; check and create MLflow's tables in a SQLite file, and tune it for many small commits."""
+"""Check and mask tracking URIs; create MLflow's tables in a SQLite file, and tune the file for many small commits."""
 
 import os
 import re

@@ -92,7 +92,7 @@ class ModelRegistry:
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
-        """Download the named files of a version's bundle below a folder; return the folder that contains them."""
+        """Download these files of a version's bundle to a place below ``folder``; return the folder with the files."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment):

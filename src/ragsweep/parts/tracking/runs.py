@@ -21,7 +21,7 @@ COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
 """The tag that lists the tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
-"""The tag that makes MLflow show an experiment's runs first."""
+"""The tag that makes MLflow open an experiment at its list of runs."""
 RUNS_VIEW = "workflowType=machine_learning"
 """The URL query with the same effect in newer versions of MLflow, which ignore the tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")

@@ -1,4 +1,4 @@
-"""Traces of requests to a model or application in MLflow: written with served answers, and read back."""
+"""Send traces of served requests to MLflow, and read traces back, including those of other applications."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_u
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
-"""Tags of a trace: the name of the registered model, and the id of its bundle, which also tags the model version."""
+"""Tags of a trace: the registered model's name, and its bundle's id, which is also a tag of the model version."""
 
 FACTS = "ragsweep.facts"
 """The attribute of a root span that holds, as JSON, the values to be compared with the evaluation's."""
@@ -68,7 +68,7 @@ class ServedTrace:
     tokens_in: int = 0
     tokens_out: int = 0
     money: float = math.nan
-    generator: str = field(default="", compare=False)  # the service's name of the model
+    generator: str = field(default="", compare=False)  # the service's name for the model
 
     @property
     def facts(self) -> dict[str, Any]:
