@@ -216,6 +216,12 @@ def test_parquet_whose_rows_share_one_long_value_is_refused_as_a_bomb(tmp_path: 
     assert "expands to more than 200 times its size; convert it to JSON lines" in fault
 
 
+def test_endings_are_read_in_any_case(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"id": ["a"]}), tmp_path / "ROWS.PARQUET")
+    rows, faults = rows_and_faults(tmp_path / "ROWS.PARQUET")
+    assert ([dict(row.values) for row in rows], faults) == ([{"id": "a"}], [])
+
+
 def test_parquet_in_a_folder_of_several_files_is_read_with_its_partitions(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "rows.parquet" / f"part={name}").mkdir(parents=True)

@@ -64,6 +64,12 @@ def test_drop_compares_with_a_reference_and_judges_nothing_without_one() -> None
     assert Drop(0.2, reference=0.5).evaluate(measured(0.61, better=False)).verdict == "warn"
 
 
+@pytest.mark.parametrize("reference", [math.nan, math.inf])
+def test_reference_of_a_drop_must_be_finite(reference: float) -> None:
+    with pytest.raises(ConfigError, match="reference must be a finite number or null"):
+        Drop(0.2, reference).check()
+
+
 def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
     targets = {"m": Target(0.5), "other": Target(0.5), "lost": Target(0.5)}
     found = evaluate_targets(

@@ -10,7 +10,7 @@ from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.artifacts import differences_csv, verdict_document
 from ragsweep.report.conclusion_facts import result_facts, result_texts, verdict_facts
 from ragsweep.report.document import texts
-from ragsweep.report.verdict import limits
+from ragsweep.report.verdict import labelled, limits
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
@@ -51,6 +51,16 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert (found.choice.row, found.choice.baseline, found.verdicts[1].is_better) == (0, None, False)
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
+
+
+def test_correction_of_a_metric_is_written_alike_if_another_metric_that_is_compared_by_ratios_decides() -> None:
+    found = corrected(*pair())
+    other = replace(
+        found,
+        differences=replace(found.differences, ratios=True),
+        others={M: (found.matrix, found.differences)},
+    )
+    assert texts(labelled(other)) == texts(labelled(found)) != []
 
 
 def test_equal_gains_of_every_labelled_question_are_certain() -> None:

@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults."""
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
     elif (kind := _kind(path, faults)) is str:

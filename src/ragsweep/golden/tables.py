@@ -50,7 +50,7 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     cell that contains a delimiter, a quote or a line break must be quoted, and its quotes doubled (RFC 4180). Faults
     name a row's first line. In JSON lines, each object is a row, and a list of texts is a cell, joined by semicolons.
     """
-    if path.name.removesuffix(".gz").endswith(_JSON_LINES):
+    if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
         return
     lines = _lines(path, faults)

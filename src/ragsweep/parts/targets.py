@@ -99,9 +99,11 @@ class Drop:
     action: str = ""
 
     def check(self) -> None:
-        """Raise ConfigError for a share out of range."""
+        """Raise ConfigError for a share out of range, and for a reference that is not finite."""
         if not 0 < self.share < 1:
             raise ConfigError(f"share must be above 0 and below 1, got {self.share:g}")
+        if not math.isfinite(self.reference or 0):
+            raise ConfigError(f"reference must be a finite number or null, got {self.reference}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Warn if the metric is beyond the worst permitted value, else pass; without a reference: "not judged"."""

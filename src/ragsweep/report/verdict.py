@@ -13,7 +13,7 @@ from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
 from ragsweep.stats.comparison import SweepComparison, best_first, plain_size
-from ragsweep.stats.inference.estimates import TOO_SHORT, Differences
+from ragsweep.stats.inference.estimates import TOO_SHORT, Differences, Slice
 from ragsweep.stats.verdict import EQUAL, PairVerdict
 
 MOST_NAMED = 3
@@ -46,8 +46,9 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
         moved[verdict.reference] = -2
         row = int(moved.argmax())
-        judged, now = (_change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected))
-        means = (score(verdict, float(mean)) for mean in (matrix.values[row].mean(), found.means[row]))
+        unit = verdict.results[row].summaries.metrics[metric].unit
+        judged, now = (_change(one, row, matrix.higher_is_better, unit) for one in (found.judged, corrected))
+        means = (_score(float(mean), unit, False, False) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         text = (
             f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} with at least"
@@ -109,16 +110,19 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
     for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
         place = verdict.sliced.index(one.config)
-        estimate, low, high = (float(numbers[place]) for numbers in (part.estimate, part.low, part.high))
-        by = _change(verdict, estimate, low, high, verdict.matrix.higher_is_better)
+        by = _change(part, place, verdict.matrix.higher_is_better, verdict.unit, verdict.differences.ratios)
         what = one.value if one.label == "category" else f"{one.label}={one.value}"
         few = ", a small slice" if one.small else ""
         doubt = f" ({TOO_SHORT}, so this is not shown)" if one.exposed else ""
         worse = "perhaps worse" if doubt else "worse"
         more = f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else ""
         where = f"{name(verdict, one.config)} is better on average, {worse} on {what}"
-        data = {"label": one.label, "value": one.value, "estimate": estimate, "low": low, "high": high}
-        yield Statement("", f"{where}: {by}{doubt} ({counted(part.questions, 'question')}{few}){more}.", data)
+        ends = {key: float(getattr(part, key)[place]) for key in ("estimate", "low", "high")}
+        yield Statement(
+            "",
+            f"{where}: {by}{doubt} ({counted(part.questions, 'question')}{few}){more}.",
+            {"label": one.label, "value": one.value, **ends},
+        )
 
 
 def rest(verdict: SweepComparison) -> Iterator[Statement]:
@@ -163,29 +167,20 @@ def change(verdict: SweepComparison, row: int) -> str:
 
     If ratios are compared, the ratio to the reference is formatted instead.
     """
-    return _change(verdict, *_ends(verdict.differences, row), verdict.matrix.higher_is_better)
+    found = verdict.differences
+    return _change(found, row, verdict.matrix.higher_is_better, verdict.unit, found.ratios)
 
 
-def _ends(found: Differences, row: int) -> tuple[float, float, float]:
-    return float(found.estimate[row]), float(found.low[row]), float(found.high[row])
-
-
-def _change(verdict: SweepComparison, estimate: float, low: float, high: float, higher_is_better: bool) -> str:
-    """Format a difference as an improvement, positive if better, with its interval.
-
-    If ratios are compared, the difference is the logarithm of a ratio, and the ratio itself is formatted.
-    """
+def _change(found: Differences | Slice, row: int, higher_is_better: bool, unit: str, ratios: bool = False) -> str:
+    """Format a difference as an improvement, positive if better, with its interval; with ``ratios``, as a ratio."""
+    estimate, low, high = float(found.estimate[row]), float(found.low[row]), float(found.high[row])
+    if ratios:
+        return ratio_with_interval(estimate, low, high)
     if not higher_is_better:
         estimate, low, high = -estimate, -high, -low
-    if verdict.differences.ratios:
-        ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
-        return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
     fine = not high - low >= 0.1
-    sign = "+" if estimate > 0 else ""
-    value = sign + score(verdict, estimate, fine)
-    if math.isnan(low):
-        return value
-    return f"{value} [{score(verdict, low, fine, bare=True)}, {score(verdict, high, fine, bare=True)}]"
+    value = f"{'+' if estimate > 0 else ''}{_score(estimate, unit, fine, False)}"
+    return value if math.isnan(low) else f"{value} [{_score(low, unit, fine, True)}, {_score(high, unit, fine, True)}]"
 
 
 def size(verdict: SweepComparison, value: float) -> str:

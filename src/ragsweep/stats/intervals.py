@@ -40,8 +40,7 @@ def means_with_intervals(
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
-    bits below the largest score). So an interval is bit-identical regardless of the other metrics and the number of
-    threads.
+    bits below the largest score). So an interval is bit-identical whatever the other metrics and number of threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
@@ -213,8 +212,8 @@ def quantile_interval(scores: Doubles, share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
     With few scores, the smallest or the largest one is an end, provided that the interval still reaches ``LEVEL``. An
-    end beyond all scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th. The two ends
-    of a median need 6.
+    end beyond all scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th. A median
+    needs 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), share)

@@ -199,10 +199,7 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep again, and return its results; also upload the records that the tracker lacks.
-
-    Nothing is uploaded if the ledger is read-only.
-    """
+    """Show a finished sweep again and return its results; upload what the tracker lacks, if the ledger is writable."""
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
@@ -246,8 +243,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    If that raises an exception, the sweep's status becomes KILLED in the ledger and, if it is reachable, in the
-    tracker. Repeating the command then concludes the sweep.
+    On an exception, the status becomes KILLED in the ledger and a reachable tracker; repeating the command concludes.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:
