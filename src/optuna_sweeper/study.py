@@ -225,7 +225,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; if a worker died (``lost``), this attempt counts."""
+        """Re-enqueue the trials that this process owns; if ``lost`` (a worker died), the attempts so far count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -96,7 +96,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def public_name(made: type) -> str:
-    """Return a class's name in Specs, with its module; a built-in part has the name that configs write."""
+    """Return the qualified name of a class in Specs; for a built-in part, this is its ``_target_`` in configs."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 

@@ -39,8 +39,8 @@ def describe_fault(fault: BaseException) -> str:
     """Describe an exception by its name and message.
 
     An exception other than a RagsweepError is described on one line, with its place in the code:
-    ``KeyError: 'x' (my_parts.py:12)``. The place is the last line executed outside Python and installed packages
-    (except ragsweep) or, if there is none, the last line executed.
+    ``KeyError: 'x' (my_parts.py:12)``. The place is the last line executed in ragsweep, or in code that belongs
+    neither to the standard library nor to an installed package; if there is none, the last line executed.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):

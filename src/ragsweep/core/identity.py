@@ -133,10 +133,10 @@ class Node:
     "rows" has one row per query or request, and computes only the requested rows that are not stored yet; its value is
     a NamedTuple of arrays whose first axis runs over the rows, or one such array.
 
-    ``cacheable`` flags the rows of such a value that may be stored (rows,): a failed row is only returned, and the next
-    process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node without
-    ``failed`` fails as a whole. ``input_rows`` is set if an input has other rows than this node: it maps rows of this
-    node to rows of the input, or returns None if the input's rows are known only once this node is computed.
+    ``cacheable`` returns flags (rows,) for the rows that may be stored: a failed row is returned but not stored, and
+    the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node
+    without ``failed`` fails as a whole. ``input_rows`` is set if an input's rows differ from this node's: it maps rows
+    of this node to rows of the input, or returns None if the input's rows are known only once this node is computed.
     """
 
     stage: str

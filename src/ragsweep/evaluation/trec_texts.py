@@ -148,7 +148,7 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
 
 
 def write_qrels(qrels: Qrels) -> str:
-    """Write grades in qrels format; trec_eval reads whole numbers only."""
+    """Write grades in qrels format, fractions as they are; trec_eval reads whole numbers only."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
     return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
 

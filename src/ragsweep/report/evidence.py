@@ -30,8 +30,8 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     """Yield the verdicts on the configs, the number of questions that would show a lead, and possible rare losses.
 
-    If these questions cannot show any difference, the reason replaces the verdicts. Yields nothing without a
-    comparison, or if all configs have the same score on every question.
+    If the sweep's questions cannot show any difference, yields the reason instead of all these. Yields nothing without
+    a comparison, or if all configs have the same score on every question.
     """
     verdict = conclusion.deciding
     if not isinstance(verdict, SweepComparison) or not verdict.differences.apart.any():

@@ -1,6 +1,7 @@
 """Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
 
-Times are seconds of a monotonic clock and are passed in; nothing in this module sleeps.
+Times are seconds of a monotonic clock and are passed in, except to `parse_retry_after`, which may compare a date with
+the wall clock; nothing in this module sleeps.
 """
 
 import math

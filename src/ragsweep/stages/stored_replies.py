@@ -59,7 +59,7 @@ class StoredReplies(MutableMapping[str, str]):
 
     def __delitem__(self, key: str) -> None:
         """Raise TypeError, because replies cost money."""
-        raise TypeError("replies are not deleted")
+        raise TypeError("stored replies cannot be deleted")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)

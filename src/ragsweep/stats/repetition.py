@@ -25,7 +25,7 @@ class VarianceShares:
     ``questions`` is due to the choice of questions. ``answers`` is due to the sampling of answers; NaN if every answer
     was sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the
     judge's noise counts as the answers'. ``twice_*`` are the widths that the interval would have after doubling the
-    number of questions, repetitions or judge's samples, relative to its current width. For a config with one repetition
+    number of questions, repetitions or judge samples, relative to its current width. For a config with one repetition
     the answers' noise counts as the questions', and the effect of repetitions is unknown.
     """
 

@@ -138,7 +138,7 @@ def _admission_facts(one: Admission) -> dict[str, Any]:
 
 
 def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profile) -> Iterator[Block]:
-    """Yield a row per gate, the failed questions, the profile, and the verdict."""
+    """Yield a table with a row per gate, the questions that did not pass each gate, the profile, and the verdict."""
     words = [_WORDS.get(one.verdict, one.verdict) for one in results]
     pairs = zip(results, words, strict=True)
     rows = [[one.gate, one.title, _amount(one), comparison(one), word, one.note] for one, word in pairs]

@@ -169,7 +169,7 @@ def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported
 
 
 def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
-    """Return the texts to locate: the draft's passages or, without any, a long answer, which a page may have verbatim.
+    """Return the texts to locate: the draft's passages or, if it has none, a long answer, which a page may repeat.
 
     A passage is searched for in its document, or in all documents if the corpus has no document of that name.
     """

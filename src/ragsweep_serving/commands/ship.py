@@ -213,8 +213,8 @@ def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()
     """Pin the requirements of a shipped config to the installed versions.
 
     ``facts`` has the names of libraries on whose version a part depends. The requirements are those of ragsweep, the
-    libraries that the indexes require, and the optional libraries of ragsweep that are in ``facts``, all without
-    UNSERVED.
+    libraries that the indexes require, and the optional libraries of ragsweep that are in ``facts``, except
+    those in UNSERVED.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

@@ -151,7 +151,11 @@ class Qdrant(ExternalIndex):
         except ApiException as fault:
             key, line = self.service.key(), " ".join(str(fault).split())
             status = getattr(fault, "status_code", None)  # None: no response
-            way = "; see the server's log" if status else "; start the server, or correct the index's base_url"
+            way = (
+                "; see the server's log"
+                if status
+                else "; start the server, correct the index's base_url or increase its timeout"
+            )
             way = "; name the variable with the server's key in the index's key_env" if status in (401, 403) else way
             raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}{way}") from None
 

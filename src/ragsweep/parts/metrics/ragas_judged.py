@@ -38,7 +38,7 @@ class RagasMetric(JudgeMetric):
 
     If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of its texts has
     statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and
-    ``embeds`` embedding calls, apart from calls that are repeated.
+    ``embeds`` embedding calls, not counting retries.
     """
 
     of_ragas: ClassVar[str]

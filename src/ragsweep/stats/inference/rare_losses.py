@@ -29,7 +29,8 @@ def rare_losses(
 ) -> RareLosses:
     """Return the effect of rare large losses on one config's lead over another, and their possible frequency.
 
-    The returned ``share`` is the exact upper bound of a rate (Clopper and Pearson, Biometrika 26, 1934).
+    The returned ``share`` is Clopper and Pearson's upper bound on the frequency of such losses (Biometrika 26, 1934),
+    computed with the effective number of clusters.
 
     Args:
         gains: The gain on each question (questions,), positive if the config is better, times its weight if any.

@@ -193,7 +193,7 @@ class ConfigPolicy:
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config and its node ``hydra``, before any import and before any value is resolved.
+        """Check a composed config and its node ``hydra``, before any class is imported.
 
         Returns whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
         set of values needs its own template and check.

@@ -64,7 +64,7 @@ def expand(
         keys = tuple(override.key_or_group for override in own)
         jobs += [JobCase(job, number, keys) for job in _product([*general, *own, *last])]
         if len(jobs) > MOST:
-            raise HydraException(f"{CASES}: make more than {MOST:,} jobs; name fewer values")
+            raise HydraException(f"{CASES}: these cases make more than {MOST:,} jobs; list fewer cases or fewer values")
     if not once:
         return jobs
     first: dict[frozenset[str], JobCase] = {}

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.trust import TRUSTED, check_targets, is_trusted
+from ragsweep.core.trust import TRUSTED, check_targets, is_trusted, trusting
 from ragsweep.sweep.composing.trees import leaves
 
 FOLDER = "/the-folder-of-the-run"
@@ -123,7 +123,7 @@ def check_search_path(path: str) -> None:
     package = name.partition("/")[0]
     if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
         return
-    trusted = f", or trust the package with the environment variable {TRUSTED}={package}" if scheme == "pkg" else ""
+    trusted = f", or trust the package: {trusting(package)}" if scheme == "pkg" else ""
     raise ConfigError(f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER{trusted}')
 
 
@@ -174,7 +174,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
     if allowed is None:
         package = ".".join(target.split(".")[:2]) if target.startswith("hydra_plugins.") else target.partition(".")[0]
         raise ConfigError(
-            f'{where}._target_: "{target}" is not trusted; to use it, set the environment variable {TRUSTED}={package}'
+            f'{where}._target_: "{target}" is not trusted; to use it, trust its package: {trusting(package)}'
         )
     for name, value in leaves(values):
         if value is None:
@@ -182,8 +182,8 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
             raise ConfigError(
-                f"{where}.{name}: a config cannot change this setting of {kind}; omit it, or trust {kind} with the"
-                f" environment variable {TRUSTED}={target}{nearest(name, allowed)}"
+                f"{where}.{name}: a config cannot change this setting of {kind}; omit it, or trust {kind}:"
+                f" {trusting(target)}{nearest(name, allowed)}"
             )
         if name == "ray.init.address" and value not in _ADDRESSES:
             raise ConfigError(

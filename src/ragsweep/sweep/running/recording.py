@@ -113,7 +113,7 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
 
 
 def mask_traces(artifacts: Artifacts, secrets: Secrets) -> Artifacts:
-    """Mask all secrets in the traces; the other artifacts contain only ids and numbers."""
+    """Mask all secrets in the traces; the others contain only ids, numbers and the config's masked name."""
     traces = list(artifacts.traces)
     hidden = secrets.mask_values(traces) if secrets.has_secret("\n".join(texts(traces))) else traces
     return replace(artifacts, traces=hidden)

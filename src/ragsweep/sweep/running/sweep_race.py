@@ -140,7 +140,8 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
         raise ConfigError(f"{WHERE}: objective={name} {kind}, so it cannot be raced; choose another objective")
     if not 1 <= settings.block < len(questions):
         raise ConfigError(
-            f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, got {settings.block}"
+            f"{WHERE}.block: must be at least 1 and less than the number of questions, {len(questions)},"
+            f" got {settings.block}"
         )
     order = ordered(questions, int(first.config["seed"]))
     in_order = [questions[n] for n in order.positions]
