@@ -73,7 +73,7 @@ $(VENV)/.docs-installed: $(VENV)/.torch-installed pyproject.toml
 # pip first: the version that comes with Python 3.11 takes 50 % longer to resolve and unpack.
 # torch next, and pinned: an unpinned "torch" may install gigabytes of CUDA libraries.
 $(VENV)/.torch-installed: constraints.txt
-	@echo "installing into $(VENV) (a few minutes, once)"
+	@echo "installing into $(VENV) (a minute or two, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip uv

@@ -113,6 +113,12 @@ class MetricContract(Contract):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
+    def test_a_metric_that_needs_evidence_has_no_value_without_it(self) -> None:
+        """Check that the last three example questions, which have no relevant evidence, have no value."""
+        if "evidence" in self.metric.needs:
+            values = self.metric.score(example()).values[-3:]
+            assert np.isnan(values).all(), "a question without relevant evidence has a value; use score_with_evidence"
+
     def test_empty_rankings_are_scored(self) -> None:
         """Check a retriever that returns nothing, which is a result and not an error."""
         self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))

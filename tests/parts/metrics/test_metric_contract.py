@@ -37,6 +37,17 @@ class TestMetrics(MetricContract):
         self.metric: Metric = request.param
 
 
+class OfEvidence(metrics.EmptyRate):
+    needs = ("evidence",)
+
+
+def test_a_metric_that_scores_questions_without_the_evidence_that_it_needs_breaks_the_contract() -> None:
+    contract = MetricContract()
+    contract.metric = OfEvidence()
+    with pytest.raises(AssertionError, match="use score_with_evidence"):
+        contract.test_a_metric_that_needs_evidence_has_no_value_without_it()
+
+
 def test_judged_metrics_are_recognised() -> None:
     judged = (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters()), metrics.FaithfulnessNli())
     assert all(isinstance(metric, JudgedMetric) for metric in judged)
