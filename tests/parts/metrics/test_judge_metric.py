@@ -89,7 +89,7 @@ def test_reply_stays_as_it_was_first_stored(tmp_path: Path) -> None:
     cache["key"] = "one"
     cache["key"] = "other"
     assert cache["key"] == reply_cache(tmp_path)["key"] == "one"
-    with pytest.raises(TypeError, match="not deleted"):
+    with pytest.raises(TypeError, match="cannot be deleted"):
         del cache["key"]
 
 
