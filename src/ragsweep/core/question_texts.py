@@ -35,7 +35,9 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
     if FIELDS in table:
         table[FIELDS] = [json.dumps(one, ensure_ascii=False) for one in table[FIELDS]]
     if results.unscored:
-        table[UNSCORED] = list(map(json.dumps, results.unscored))
+        distinct = {id(row): row for row in results.unscored}  # questions that lack the same scores share one object
+        texts = {place: json.dumps(row) for place, row in distinct.items()}
+        table[UNSCORED] = [texts[id(row)] for row in results.unscored]
     if results.evidence:
         table[TRACE] = list(map(_compact, _traces(results.evidence, results.rows)))
     table[STEPS] = [_compact(results.steps_of(n)) for n in range(results.rows)]

@@ -185,9 +185,10 @@ def parquet(result: Result) -> bytes:
     table = pyarrow.table({name: column(values) for name, values in to_texts(result.questions).items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.run.signature}
     buffer = pyarrow.BufferOutputStream()
-    # A table of some hundred rows gains nothing from dictionaries, statistics and a second schema.
+    # A table of some hundred rows gains nothing from dictionaries, statistics and a second schema; level 9 would take
+    # nearly twice as long as 6, and save 2 %.
     plain = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
-    with writer.ParquetWriter(buffer, table.schema, compression="zstd", compression_level=9, **plain) as file:
+    with writer.ParquetWriter(buffer, table.schema, compression="zstd", compression_level=6, **plain) as file:
         file.add_key_value_metadata(facts)
         file.write_table(table)
     return bytes(buffer.getvalue().to_pybytes())
