@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,14 @@ def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
     assert scores.corrected_mean.value == pytest.approx(scores.mean - 0.1, abs=1e-3)
 
 
+def test_mirrored_scores_of_a_metric_where_lower_is_better_pass_the_same_answers() -> None:
+    verdicts, people = drawn(60)
+    mirrored = [{one: 1 - value for one, value in scores.items()} for scores in (verdicts, people)]
+    higher, lower = measure("m", verdicts, people, 0.5), measure("m", *mirrored, 0.5, higher_is_better=False)
+    for name in ("kappa", "sensitivity", "specificity", "n_right", "n_wrong", "passed", "corrected_passed"):
+        assert getattr(lower, name) == getattr(higher, name), name
+
+
 def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result:
     """Make a result with one judged metric."""
     ids = [f"q{n}" for n in range(len(scores))]
@@ -159,6 +168,18 @@ def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     labels = written(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
     (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
+
+
+def test_a_runs_metric_where_lower_is_better_passes_below_the_threshold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = judged([1.0, 0.0, 0.0])
+    summary = replace(result.summaries.metrics[FAITHFUL], higher_is_better=False)
+    recorded(tmp_path, changed(result, metrics={FAITHFUL: summary}))
+    labels = written(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1}, "label"))
+    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    assert (found["n_right"], found["n_wrong"]) == (1, 2)
+    assert found["passed"][0] == pytest.approx(2 / 3)
 
 
 def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

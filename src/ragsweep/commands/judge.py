@@ -26,9 +26,12 @@ FEW = 30  # with fewer labels of right, or of wrong, answers the report advises 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
 errors, with an interval that includes the uncertainty of the labels. LABELS is CSV, TSV or JSON lines with question_id,
-metric and label: 1 for right and 0 for wrong, or a score on the metric's scale. Labels must be of the answers and
-contexts of the run; draw the questions to label at random. The optional columns run (a run id, or a config's name) and
-answer (the text) identify the labelled answer: labels of other answers are ignored."""
+metric and label: 1 for right and 0 for wrong (the reverse where a lower score is better), or a score on the metric's
+scale. Labels must be of the answers and contexts of the run; draw the questions to label at random. The optional
+columns run (a run id, or a config's name) and answer (the text) identify the labelled answer: labels of other answers
+are ignored."""
+
+_THRESHOLD = "lowest score that passes; in a run's metric where lower is better, the lowest that fails (0.5)"
 
 _NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): differences below those shown
 here are within the judge's noise."""
@@ -43,7 +46,7 @@ def judge(arguments: Sequence[str]) -> int:
     source = calibrate.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
-    calibrate.add_argument("--threshold", type=float, default=0.5, help="lowest verdict or score that passes (0.5)")
+    calibrate.add_argument("--threshold", type=float, default=0.5, help=_THRESHOLD)
     twice = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
@@ -73,11 +76,14 @@ def _calibrate(options: argparse.Namespace) -> Document:
     found = []
     for metric in metrics:
         chosen = _labels_of(run, given, metric) if run else by_metric(given)[metric]
-        reasons = {}
+        reasons, higher_is_better = {}, True
         if run:
             ids = enumerate(run.result.questions["question_id"])
             reasons = {question: missing_reason(run.result, n, metric) for n, question in ids}
-        found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
+            summary = run.result.summaries.metrics.get(metric)
+            higher_is_better = summary is None or summary.higher_is_better is not False
+        rule = options.threshold, higher_is_better
+        found.append(measure(metric, verdicts[metric], chosen, *rule, sources, reasons))
     blocks = [notes(_statements(calibration)) for calibration in found]
     if run and WEIGHT in run.result.questions:
         unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
@@ -115,11 +121,12 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
 
 
 def _statements(found: Calibration) -> Iterator[Statement]:
+    passing = f"{found.threshold:g} or more" if found.higher_is_better else f"less than {found.threshold:g}"
     counts = {"labels": found.n_labels, "compared": found.n_compared, "verdicts": found.n_verdicts}
     yield Statement(
         "metric",
         f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict; verdicts in all:"
-        f" {found.n_verdicts}; {found.threshold:g} or more passes"
+        f" {found.n_verdicts}; {passing} passes"
         + (f"; without a verdict: {count_reasons(found.missing)}" if found.missing else ""),
         {**counts, "missing": found.missing},
     )

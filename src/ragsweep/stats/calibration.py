@@ -180,10 +180,11 @@ UNKNOWN = "not among the judged questions (check question_id)"
 class Calibration:
     """The agreement of one metric's judge with human labels.
 
-    ``kappa`` compares passes and fails; ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is
-    the share of all verdicts that pass; ``corrected_passed`` corrects it for the judge's errors. ``mean`` is the mean
-    score; ``corrected_mean`` corrects it by the labels. The latter is NaN if there are too few labels, or if they are
-    all 0 or 1 (wrong or right) although some scores are fractions.
+    A score passes from ``threshold``, or below it if lower is better. ``kappa`` compares passes and fails;
+    ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is the share of all verdicts that pass;
+    ``corrected_passed`` corrects it for the judge's errors. ``mean`` is the mean score; ``corrected_mean`` corrects it
+    by the labels. The latter is NaN if there are too few labels, or if they are all 0 or 1 (wrong or right) although
+    some scores are fractions.
     """
 
     metric: str
@@ -191,6 +192,7 @@ class Calibration:
     n_labels: int
     n_compared: int
     threshold: float
+    higher_is_better: bool
     kappa: Interval
     weighted_kappa: Interval
     sensitivity: Interval
@@ -209,6 +211,7 @@ def measure(
     verdicts: Mapping[str, float],
     labels: Mapping[str, float],
     threshold: float,
+    higher_is_better: bool = True,
     sources: Mapping[str, str] | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Calibration:
@@ -218,7 +221,8 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The score from which a verdict or a label passes.
+        threshold: The score from which a verdict or a label passes; if lower is better, below which it passes.
+        higher_is_better: Whether a higher score is better.
         sources: Question -> its cluster; None: each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
@@ -235,9 +239,11 @@ def measure(
     judge = np.array([verdicts[question] for question in both])
     people = np.array([labels[question] for question in both])
     everything = np.array(list(verdicts.values()))
-    passes, right = judge >= threshold, people >= threshold
+    passes, right, passing = (
+        one >= threshold if higher_is_better else one < threshold for one in (judge, people, everything)
+    )
     errors = confusion(passes.tolist(), right.tolist())
-    passed = Share(int((everything >= threshold).sum()), len(everything))
+    passed = Share(int(passing.sum()), len(everything))
     # Labels of 1 and 0 for fractional scores mark right and wrong answers and cannot correct a mean.
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
     clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
@@ -249,6 +255,7 @@ def measure(
         metric,
         *counts,
         threshold,
+        higher_is_better,
         kappa=kappa_interval(passes, right, "none"),
         weighted_kappa=kappa_interval(judge, people, "quadratic"),
         sensitivity=errors.sensitivity.interval,
