@@ -137,7 +137,8 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     with edited(ledger) as connection:  # the copied folder's sweep, under the copy's own key
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
         signatures = [record.outcome.run.signature for record in ledger.records(sweep.id)]
-        connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
+        key = content_hash([signatures, place, {"headline": ["context_ndcg"]}])  # typed, and deciding
+        connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (key, sweep.id))
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
     assert ("2 results missing from MLflow" if state == "FINISHED" else "2 of 2 configs are already done") in said
